@@ -1,0 +1,1 @@
+//! The AuthDNS: a zone is a function from question to answer.

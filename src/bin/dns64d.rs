@@ -1,0 +1,2 @@
+//! dns64d, the DNS64 forwarder.
+fn main() {}

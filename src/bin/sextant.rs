@@ -1,0 +1,2 @@
+//! sextant, the instrument.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Plans that become trials that become a record.

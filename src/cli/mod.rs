@@ -1,0 +1,1 @@
+//! Options, resolved once into a configuration before any work.

@@ -1,0 +1,1 @@
+//! The servers around a measurement: embedded ones, real peers, and the machine itself.

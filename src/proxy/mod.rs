@@ -1,0 +1,1 @@
+//! dns64d's state machine, without sockets or clock, and the threads that drive it.

@@ -1,0 +1,1 @@
+//! From a record to what a person reads. Knows only the record.
