@@ -1,1 +1,15 @@
-//! net
+//! Sockets, clock, processors and child processes: everything that needs a system call of its own.
+//!
+//! This is the only crate with `unsafe` code; each block says why it is sound. What it offers is safe to use.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod clock;
+pub mod cpu;
+pub mod poll;
+pub mod process;
+pub mod udp;
+
+/// Turns the result of a system call into an [`std::io::Result`].
+fn check(result: libc::c_int) -> std::io::Result<libc::c_int> {
+    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,189 @@
+//! recvmmsg.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::{Control, EMPTY_CONTROL, UdpSocket};
+
+/// One datagram of a [`ReceiveBatch`].
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Its payload.
+    pub octets: &'a [u8],
+    /// Where it came from.
+    pub from: SocketAddr,
+    /// The address it was sent to, at sockets bound to the unspecified address.
+    pub local: Option<IpAddr>,
+    /// It was longer than the slot.
+    pub truncated: bool,
+    /// When the kernel took it, in ns since 1970, at sockets with timestamps.
+    pub received_realtime_ns: Option<u64>,
+}
+
+/// Slots for the datagrams of one call, allocated once.
+pub struct ReceiveBatch {
+    headers: Box<[libc::mmsghdr]>,
+    // The headers point into the four boxes below, which are never resized.
+    _vectors: Box<[libc::iovec]>,
+    addresses: Box<[libc::sockaddr_storage]>,
+    controls: Box<[Control]>,
+    buffer: Box<[u8]>,
+    octets_each: usize,
+    received: usize,
+}
+
+// SAFETY: the raw pointers in the headers lead into boxes that move along with the value.
+unsafe impl Send for ReceiveBatch {}
+
+impl ReceiveBatch {
+    /// Room for `slots` datagrams of up to `octets_each` octets each.
+    pub fn new(slots: usize, octets_each: usize) -> Self {
+        let mut buffer = vec![0u8; slots * octets_each].into_boxed_slice();
+        // SAFETY: these C structures are valid when all their octets are zero.
+        let (mut addresses, mut headers) = unsafe {
+            let addresses = vec![zeroed::<libc::sockaddr_storage>(); slots].into_boxed_slice();
+            (addresses, vec![zeroed::<libc::mmsghdr>(); slots].into_boxed_slice())
+        };
+        let mut controls = vec![EMPTY_CONTROL; slots].into_boxed_slice();
+        let mut vectors: Box<[libc::iovec]> = buffer
+            .chunks_exact_mut(octets_each)
+            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
+            .collect();
+        for (index, header) in headers.iter_mut().enumerate() {
+            let message = &mut header.msg_hdr;
+            message.msg_iov = &mut vectors[index];
+            message.msg_iovlen = 1;
+            message.msg_name = std::ptr::from_mut(&mut addresses[index]).cast();
+            message.msg_control = std::ptr::from_mut(&mut controls[index]).cast();
+        }
+        Self { headers, _vectors: vectors, addresses, controls, buffer, octets_each, received: slots }
+    }
+
+    /// Takes what waits at the socket, at most one datagram for each slot; 0 when nothing is there.
+    ///
+    /// # Errors
+    /// Those of the socket; a refused connection counts as nothing there.
+    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        // Only slots that the last call filled have been changed by the kernel.
+        for header in &mut self.headers[..self.received] {
+            header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+            header.msg_hdr.msg_controllen = size_of::<Control>() as _;
+            header.msg_hdr.msg_flags = 0;
+        }
+        self.received = 0;
+        let slots = self.headers.len() as libc::c_uint;
+        // SAFETY: every header points to an address, a buffer and a control area of its own, with their true lengths.
+        let result = unsafe {
+            libc::recvmmsg(
+                socket.as_fd().as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                slots,
+                libc::MSG_DONTWAIT as _,
+                std::ptr::null_mut(),
+            )
+        };
+        match crate::check(result) {
+            Ok(received) => self.received = received as usize,
+            Err(error) if is_transient(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.received)
+    }
+
+    /// The datagrams of the last call.
+    pub fn iter(&self) -> impl Iterator<Item = Datagram<'_>> {
+        (0..self.received).map(|index| self.datagram(index))
+    }
+
+    /// The number of datagrams of the last call.
+    pub fn len(&self) -> usize {
+        self.received
+    }
+
+    /// Whether the last call found nothing.
+    pub fn is_empty(&self) -> bool {
+        self.received == 0
+    }
+
+    fn datagram(&self, index: usize) -> Datagram<'_> {
+        let header = &self.headers[index];
+        let start = index * self.octets_each;
+        let length = (header.msg_len as usize).min(self.octets_each);
+        let (local, received_realtime_ns) =
+            read_control(&self.controls[index], header.msg_hdr.msg_controllen);
+        Datagram {
+            octets: &self.buffer[start..start + length],
+            from: to_socket_addr(&self.addresses[index]),
+            local,
+            truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+            received_realtime_ns,
+        }
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+    )
+}
+
+fn to_socket_addr(storage: &libc::sockaddr_storage) -> SocketAddr {
+    let pointer = std::ptr::from_ref(storage);
+    match libc::c_int::from(storage.ss_family) {
+        libc::AF_INET6 => {
+            // SAFETY: the family says that the storage holds a sockaddr_in6, and it is aligned for every family.
+            let address = unsafe { &*pointer.cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+            std::net::SocketAddrV6::new(ip, u16::from_be(address.sin6_port), 0, address.sin6_scope_id).into()
+        }
+        libc::AF_INET => {
+            // SAFETY: likewise for sockaddr_in.
+            let address = unsafe { &*pointer.cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes());
+            (ip, u16::from_be(address.sin_port)).into()
+        }
+        _ => (Ipv4Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// The destination address and the time that the kernel noted, from the control messages (RFC 3542, socket(7)).
+fn read_control(control: &Control, length: usize) -> (Option<IpAddr>, Option<u64>) {
+    const HEADER: usize = size_of::<libc::cmsghdr>();
+    let area = &control.0[..length.min(size_of::<Control>())];
+    let (mut local, mut time, mut at) = (None, None, 0);
+    while let Some(head) = area.get(at..at + HEADER) {
+        let field =
+            |from: usize| i32::from_ne_bytes([head[from], head[from + 1], head[from + 2], head[from + 3]]);
+        let total = usize::from_ne_bytes(head.first_chunk().copied().unwrap_or_default());
+        let level_at = HEADER - 2 * size_of::<libc::c_int>();
+        let Some(data) = area.get(at + HEADER..at + total) else { break };
+        match (field(level_at), field(level_at + 4)) {
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                local = data.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into());
+            }
+            // struct in_pktinfo: interface, local address, destination of the header.
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                local = data
+                    .get(8..12)
+                    .and_then(<[u8]>::first_chunk::<4>)
+                    .map(|octets| Ipv4Addr::from(*octets).into());
+            }
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                let word = |from: usize| {
+                    data.get(from..from + 8)?.first_chunk().map(|octets| u64::from_ne_bytes(*octets))
+                };
+                time = word(0).zip(word(8)).map(|(seconds, ns)| seconds * 1_000_000_000 + ns);
+            }
+            _ => {}
+        }
+        at += total.next_multiple_of(size_of::<usize>());
+    }
+    (local, time)
+}
