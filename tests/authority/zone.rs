@@ -10,9 +10,9 @@ use sextant::authority::{QueryKind, Transport, Zone, ZoneConfig};
 const HOST: &str = "010-000-000-007.dns64perf.test";
 
 /// An EDNS offer: payload size and DO.
-type Offer = Option<(u16, bool)>;
+pub type Offer = Option<(u16, bool)>;
 
-fn query(name: &str, qtype: Rtype, offer: Offer) -> Vec<u8> {
+pub fn query(name: &str, qtype: Rtype, offer: Offer) -> Vec<u8> {
     let mut builder = MessageBuilder::new_vec();
     builder.header_mut().set_id(0x1234);
     builder.header_mut().set_rd(true);
