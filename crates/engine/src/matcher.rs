@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(strict(&wrong), Defect::WrongAddress("64:ff9b::a00:7".parse().unwrap()));
         assert!(judged(&wrong).compat);
         let a_only = reply(0, |w, q| {
-            w.record(Section::Answer, &q.name, rtype::A, CLASS_IN, 60, &[10, 0, 0, 7]).unwrap()
+            w.record(Section::Answer, &q.name, rtype::A, CLASS_IN, 60, &[10, 0, 0, 7]).unwrap();
         });
         assert_eq!(judged(&a_only), Judgement { strict: Err(Defect::NoAaaa), compat: true });
         let foreign_owner =
