@@ -49,16 +49,6 @@ enum Reply {
     Ns,
 }
 
-impl Reply {
-    fn rcode(self) -> u16 {
-        match self {
-            Self::Error(rcode) => rcode,
-            Self::Negative { exists: false } => rcode::NXDOMAIN.into(),
-            _ => rcode::NOERROR.into(),
-        }
-    }
-}
-
 /// A query that was read.
 struct Request<'q> {
     message: Message<'q>,
@@ -137,8 +127,8 @@ impl Rule {
 
     /// Writes the whole reply; what is left out when it does not fit is told by TC (RFC 2181 9).
     fn write(&self, request: &Request<'_>, reply: Reply, out: &mut [u8]) -> usize {
-        for (records, edns) in [(Some(reply), request.edns), (None, request.edns), (None, None)] {
-            if let Ok(length) = self.try_write(request, reply.rcode(), records, edns, &mut *out) {
+        for (whole, edns) in [(true, request.edns), (false, request.edns), (false, None)] {
+            if let Ok(length) = self.try_write(request, reply, whole, edns, &mut *out) {
                 return length;
             }
         }
@@ -148,22 +138,26 @@ impl Rule {
     fn try_write(
         &self,
         request: &Request<'_>,
-        rcode: u16,
-        records: Option<Reply>,
+        reply: Reply,
+        whole: bool,
         edns: Option<Edns>,
         out: &mut [u8],
     ) -> Result<usize, Overflow> {
-        let header = &request.message.header;
-        let mut set =
-            if rcode == rcode::NOERROR.into() || rcode == rcode::NXDOMAIN.into() { Header::AA } else { 0 };
+        let (rcode, mut set) = match reply {
+            Reply::Error(rcode) => (rcode, 0),
+            Reply::Negative { exists: false } => (rcode::NXDOMAIN.into(), Header::AA),
+            _ => (rcode::NOERROR.into(), Header::AA),
+        };
         let mut response = Response::new(out, request.question())?;
-        match records {
-            Some(reply) => self.write_records(&mut response, request, reply)?,
-            None => set |= Header::TC,
+        if whole {
+            self.write_records(&mut response, request, reply)?;
+        } else {
+            set |= Header::TC;
         }
         if let Some(edns) = edns {
             response.edns(&edns, rcode)?;
         }
+        let header = &request.message.header;
         Ok(response.finish(header.id, answer_flags(header, set, rcode)))
     }
 

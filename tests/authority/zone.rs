@@ -7,7 +7,7 @@ use domain::rdata::AllRecordData;
 use proptest::prelude::*;
 use sextant::authority::{QueryKind, Transport, Zone, ZoneConfig};
 
-const HOST: &str = "010-000-000-007.dns64perf.test";
+pub const HOST: &str = "010-000-000-007.dns64perf.test";
 
 /// An EDNS offer: payload size and DO.
 pub type Offer = Option<(u16, bool)>;
@@ -56,7 +56,7 @@ fn ask(zone: &Zone, query: &[u8]) -> Vec<u8> {
 }
 
 /// The records of the answer, authority and additional sections, as text; OPT left out.
-fn records(answer: &[u8]) -> [Vec<String>; 3] {
+pub fn records(answer: &[u8]) -> [Vec<String>; 3] {
     let message = Message::from_octets(answer).unwrap();
     [message.answer(), message.authority(), message.additional()].map(|section| {
         section
@@ -70,7 +70,7 @@ fn records(answer: &[u8]) -> [Vec<String>; 3] {
     })
 }
 
-fn rcode(answer: &[u8]) -> (Rcode, bool) {
+pub fn rcode(answer: &[u8]) -> (Rcode, bool) {
     let header = Message::from_octets(answer).unwrap().header();
     (header.rcode(), header.aa())
 }
