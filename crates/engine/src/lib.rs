@@ -1,2 +1,7 @@
-//! engine
+//! The pure core of the Measurer.
+//!
+//! A query walks workload, pacer, transport, matcher, stats, trial verdict, search, record. All rooms but the transport
+//! are here: they are told the time and handed the bytes, so that the same code runs on sockets and in a simulation.
 #![forbid(unsafe_code)]
+
+pub mod record;

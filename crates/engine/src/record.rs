@@ -1,0 +1,414 @@
+//! The record: what a measurement leaves behind. The report knows nothing else.
+//!
+//! The fields of [`Trial`] and [`Results`] are the schema of `results.json`, version [`SCHEMA`]. Fields may be added
+//! within a version; none changes its meaning.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the schema that this code writes.
+pub const SCHEMA: u32 = 1;
+
+/// A whole measurement: `results.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `bench`, `search` or `selftest`.
+    pub kind: String,
+    /// How far it came.
+    pub state: State,
+    /// The program that measured, for example `sextant 0.1.0`.
+    pub tool: String,
+    /// The command line, for repeating the run.
+    pub command: Vec<String>,
+    /// RFC 3339, UTC.
+    pub started_utc: String,
+    /// RFC 3339, UTC; absent while it runs.
+    pub finished_utc: Option<String>,
+    /// The server that was measured.
+    pub dut: Dut,
+    /// What was asked and how.
+    pub settings: Settings,
+    /// RFC 8219 9.2.1.
+    pub selftest: Option<SelfTest>,
+    /// The repetitions of the search.
+    pub runs: Vec<Run>,
+    /// One trial at half of the median rate, for the latency under normal load.
+    pub latency_trial: Option<Trial>,
+    /// Over the runs that found a rate.
+    pub summary: Option<Summary>,
+    /// What limited the rate.
+    pub bottleneck: Option<Bottleneck>,
+    /// The result in plain words.
+    pub verdict: Option<String>,
+    /// Every MUST and SHOULD of RFC 8219 that concerns this measurement.
+    pub checklist: Vec<Requirement>,
+    /// The machine.
+    pub environment: Environment,
+}
+
+/// How far a measurement came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It runs, or ended without a word (a crash).
+    Running,
+    /// It ended as planned.
+    Complete,
+    /// The user ended it.
+    Interrupted,
+    /// It could not go on; the reason.
+    Failed(String),
+}
+
+/// The device under test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dut {
+    /// For example `unbound`; `external` for a server that somebody else runs.
+    pub name: String,
+    /// As the server states it; empty if unknown.
+    pub version: String,
+    /// Address and port that the Measurer asked.
+    pub address: String,
+    /// The processors it was kept on; empty if unknown.
+    pub cpus: Vec<usize>,
+    /// The configuration it ran with, if it was ours.
+    pub configuration: Option<String>,
+}
+
+/// What was asked and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// `quick`, `rfc8219`, or `custom` where options changed a preset.
+    pub preset: String,
+    /// `rfc8219`, `verify` or `fixed`.
+    pub search: String,
+    /// Repetitions of the search that were planned.
+    pub repetitions: u32,
+    /// Length of a trial in seconds.
+    pub trial_s: f64,
+    /// Timeout in seconds.
+    pub timeout_s: f64,
+    /// Pause between trials in seconds.
+    pub settle_s: f64,
+    /// The search stops when its bracket is narrower than this share of its lower bound, in percent.
+    pub width_pct: f64,
+    /// Lowest and highest rate that the search may try, in q/s.
+    pub rate_range_qps: [u64; 2],
+    /// The name space, for example `10.0.0.0/8`.
+    pub names: String,
+    /// Index of the first name that was asked.
+    pub first_name: u64,
+    /// The zone, for example `dns64perf.test`.
+    pub suffix: String,
+    /// The DNS64 prefix that answers were expected under.
+    pub prefix: String,
+    /// `strict` (the right AAAA) or `compat` (dns64perf++'s rule).
+    pub validity: String,
+    /// Share of names that have a AAAA record, in percent.
+    pub aaaa_share_pct: u8,
+    /// Share of names that the server had cached, in percent.
+    pub cached_share_pct: u8,
+    /// TTL of the records in seconds, where the AuthDNS was ours.
+    pub ttl_s: Option<u32>,
+    /// Threads of the Measurer.
+    pub threads: usize,
+    /// Source ports of the Measurer.
+    pub source_ports: usize,
+    /// The I/O back-end, for example `udp`.
+    pub io: String,
+    /// The processors of the Tester's threads.
+    pub tester_cpus: Vec<usize>,
+    /// Where the AuthDNS ran and listened, in words.
+    pub auth: String,
+}
+
+/// The self-test of RFC 8219 9.2.1: the Tester against itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SelfTest {
+    /// The rate it must reach: 2*(1+delta)*r with delta = 0.1 and r the highest rate of the search, in q/s.
+    pub required_qps: u64,
+    /// Whether it did.
+    pub passed: bool,
+    /// The highest r that this Tester is fit to measure, in q/s.
+    pub certified_qps: u64,
+    /// Replies counted within this time: 0.25 of the timeout, in seconds.
+    pub timeout_s: f64,
+    /// The trials, the deciding one last.
+    pub trials: Vec<Trial>,
+}
+
+/// One repetition of the search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The highest rate that passed, in q/s; 0 if none did.
+    pub qps: u64,
+    /// The distance from there to the lowest rate that failed above it, in q/s.
+    pub stop_width_qps: u64,
+    /// Whether the search came to its end.
+    pub complete: bool,
+    /// It ended at the highest rate it may try: the true rate may be higher.
+    pub at_ceiling: bool,
+    /// A lower rate failed where a higher one passed: how often.
+    pub loss_inversions: u32,
+    /// In the order they were run.
+    pub trials: Vec<Trial>,
+}
+
+/// What became of a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Every query got its valid answer in time.
+    Pass,
+    /// The server left at least one query without.
+    Fail,
+    /// The Tester was at fault; the trial says nothing about the server.
+    #[default]
+    Void,
+}
+
+/// One trial at a constant rate. Also what `sextant trial --json` prints.
+///
+/// `sent = answered + lost`, `answered = valid + invalid + late`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The rate that was asked for, in q/s.
+    pub rate_qps: u64,
+    /// The length of the schedule in seconds.
+    pub duration_s: f64,
+    /// RFC 3339, UTC.
+    pub started_utc: String,
+    /// Index of its first name.
+    pub first_name: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why it is void; `null` if it is not.
+    pub void: Option<String>,
+    /// Queries that were due.
+    pub scheduled: u64,
+    /// Queries that the kernel took.
+    pub sent: u64,
+    /// Queries that got an answer, in time or not.
+    pub answered: u64,
+    /// Answered in time with the right AAAA.
+    pub valid: u64,
+    /// Answered in time, but wrong.
+    pub invalid: u64,
+    /// Answered after the timeout.
+    pub late: u64,
+    /// Never answered while the trial listened.
+    pub lost: u64,
+    /// Answered in time by dns64perf++'s rule: a NOERROR response with any answer record.
+    pub valid_compat: u64,
+    /// Second and later answers to a query.
+    pub duplicates: u64,
+    /// Datagrams that belong to no query of this trial.
+    pub unexpected: u64,
+    /// From the scheduled instant to the answer, valid answers only.
+    pub latency_ns: Latency,
+    /// From the actual sending to the answer, valid answers only.
+    pub latency_from_send_ns: Latency,
+    /// How late queries were sent after their scheduled instant.
+    pub schedule_error_ns: ScheduleError,
+    /// How even the sending was, in windows of 1, 10 and 100 ms.
+    pub windows: Windows,
+    /// Queries without a valid answer in time by the place where they were lost; the sum is `scheduled - valid`.
+    pub losses: BTreeMap<String, u64>,
+    /// Pairs of a share of slowest answers in percent, and the latency that they exceed in ns; falling shares.
+    pub latency_curve: Vec<(f64, u64)>,
+    /// Each second (or part of it at the end) of the trial.
+    pub series: Vec<Interval>,
+    /// What the first invalid answers had wrong: the reason, and how often.
+    pub invalid_reasons: BTreeMap<String, u64>,
+    /// What the machine's counters said.
+    pub observation: Option<Observation>,
+}
+
+/// Latencies in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the definition")]
+pub struct Latency {
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+    pub mean: f64,
+}
+
+/// Lateness of the sender in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the definition")]
+pub struct ScheduleError {
+    pub p50: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+/// Evenness of the sending in windows of three lengths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the definition")]
+pub struct Windows {
+    pub ms1: Window,
+    pub ms10: Window,
+    pub ms100: Window,
+}
+
+/// Evenness of the sending in windows of one length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// The largest deviation of a window's count from the schedule's, in percent of the schedule's.
+    pub worst_pct: f64,
+    /// The coefficient of variation of the counts, in percent.
+    pub cv_pct: f64,
+}
+
+/// A part of a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Its start, in seconds after the start of the schedule.
+    pub start_s: f64,
+    /// Queries sent in it.
+    pub sent: u64,
+    /// Of the queries due in it: answered validly in time.
+    pub valid: u64,
+    /// Of the queries due in it: all others.
+    pub failed: u64,
+}
+
+/// What the machine's counters said of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Wall-clock time between the two readings in seconds.
+    pub elapsed_s: f64,
+    /// Processor time of the server in microseconds for each query sent, where it could be read.
+    pub dut_cpu_us_per_query: Option<f64>,
+    /// Share of one processor that the server used, in percent (may exceed 100).
+    pub dut_cpu_pct: Option<f64>,
+    /// Share of one processor that its busiest thread used, in percent.
+    pub dut_hottest_thread_pct: Option<f64>,
+    /// Name of that thread.
+    pub dut_hottest_thread: Option<String>,
+    /// Resident memory of the server at the end, in octets.
+    pub dut_memory_octets: Option<u64>,
+    /// Datagrams dropped at the server's listening socket because its buffer was full.
+    pub dut_socket_drops: Option<u64>,
+    /// Processor time of the Tester in microseconds for each query sent.
+    pub tester_cpu_us_per_query: Option<f64>,
+    /// Processor time used by anything that is neither Tester nor server, in percent of one processor.
+    pub foreign_cpu_pct: Option<f64>,
+    /// Processor time taken by the hypervisor, in percent of one processor.
+    pub steal_pct: Option<f64>,
+    /// Datagrams that the kernel dropped before any socket (softnet), whole machine.
+    pub softnet_drops: Option<u64>,
+    /// Queries that the AuthDNS received during the trial, where it was ours.
+    pub auth_queries: Option<u64>,
+    /// Answers that it sent.
+    pub auth_answers: Option<u64>,
+    /// Datagrams dropped at its sockets.
+    pub auth_socket_drops: Option<u64>,
+    /// Queries at the AuthDNS for each query of the Measurer; 2.0 is expected where no name has a AAAA.
+    pub auth_queries_per_query: Option<f64>,
+}
+
+/// Over all runs (RFC 8219 section 12; percentiles as RFC 2330 11.3 defines them).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the definition; rates in q/s")]
+pub struct Summary {
+    pub n: usize,
+    pub median: f64,
+    pub p1: u64,
+    pub p99: u64,
+    pub min: u64,
+    pub max: u64,
+    /// (max - min) / median * 100 (paper 003, equation 3).
+    pub dispersion_pct: f64,
+    /// Order-statistic confidence interval of the median, where n allows one.
+    pub median_interval: Option<MedianInterval>,
+    /// The widest stop width of the runs, in q/s (RFC 9693 6: the error of the search).
+    pub stop_width_qps: u64,
+}
+
+/// A distribution-free confidence interval of a median.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the definition; rates in q/s")]
+pub struct MedianInterval {
+    pub low: u64,
+    pub high: u64,
+    pub confidence_pct: f64,
+}
+
+/// What limited the rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bottleneck {
+    /// In a few words, for example `DUT CPU`; `unattributed` if the counters do not tell.
+    pub cause: String,
+    /// The counters that say so.
+    pub evidence: String,
+}
+
+/// One MUST or SHOULD of RFC 8219.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Requirement {
+    /// For example `9.2.1`.
+    pub section: String,
+    /// `MUST` or `SHOULD`.
+    pub level: String,
+    /// What it asks, in our words.
+    pub text: String,
+    /// `Some(true)` kept, `Some(false)` not kept, `None` does not apply here.
+    pub kept: Option<bool>,
+    /// How, or why not.
+    pub note: String,
+}
+
+/// The machine, as far as it matters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Groups of facts in the order to be shown.
+    pub facts: Vec<Fact>,
+    /// What may limit or disturb a measurement here.
+    pub findings: Vec<Finding>,
+}
+
+/// One fact of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// For example `Processor`.
+    pub group: String,
+    /// For example `model`.
+    pub name: String,
+    /// Before the measurement.
+    pub before: String,
+    /// After it, where it differs.
+    pub after: Option<String>,
+}
+
+/// Something that may limit or disturb a measurement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is.
+    pub what: String,
+    /// How we know.
+    pub evidence: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Results may suffer.
+    Warning,
+    /// Nothing can be measured so.
+    Fatal,
+}
