@@ -1,5 +1,5 @@
 //! Real servers in the lab: started, asked, watched, stopped, and nothing of them left.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;

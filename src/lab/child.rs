@@ -22,8 +22,8 @@ const STOP_POLL: Duration = Duration::from_millis(5);
 const LOG_TAIL_OCTETS: u64 = 64 * 1024;
 /// How many lines of the log an error message carries.
 const LAST_LINES: usize = 3;
-/// The log's name in the scratch directory.
-const LOG_NAME: &str = "server.log";
+/// The log's name in the scratch directory; servers that insist on opening a log themselves are given it too.
+pub(super) const LOG_NAME: &str = "server.log";
 
 /// What to start.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::{Peer, PeerSettings};
+use crate::lab::child::LOG_NAME;
 
 pub(super) struct Bind;
 
@@ -64,7 +65,7 @@ impl Peer for Bind {
     udp-send-buffer {send_buffer_octets};
     dns64 {prefix} {{ clients {{ any; }}; mapped {{ any; }}; }};
 }};
-logging {{ category lame-servers {{ null; }}; category resolver {{ null; }}; }};
+logging {{ category lame-servers {{ null; }}; category resolver {{ null; }}; category edns-disabled {{ null; }}; }};
 controls {{ }};
 "#,
             directory = settings.directory.display(),
@@ -76,9 +77,19 @@ controls {{ }};
     }
 
     fn arguments(&self, settings: &PeerSettings, configuration: &Path) -> Vec<OsString> {
-        // -g: in the foreground, logging to stderr.
+        // In the foreground. With -g it would log to stderr, but ignore the logging statement and write a line for each
+        // failed resolution.
         let workers = settings.workers().to_string();
-        vec!["-g".into(), "-n".into(), workers.into(), "-c".into(), configuration.into()]
+        let log = settings.directory.join(LOG_NAME);
+        vec![
+            "-f".into(),
+            "-L".into(),
+            log.into(),
+            "-n".into(),
+            workers.into(),
+            "-c".into(),
+            configuration.into(),
+        ]
     }
 
     fn confined_to(&self) -> Option<&'static Path> {
@@ -107,7 +118,7 @@ mod tests {
         }
         settings.listen = "192.0.2.1:53".parse().unwrap();
         assert!(Bind.configuration(&settings).contains("listen-on port 53 { 192.0.2.1; };"));
-        assert_eq!(Bind.arguments(&settings, Path::new("/c"))[1..3], ["-n", "2"]);
+        assert_eq!(Bind.arguments(&settings, Path::new("/c"))[3..5], ["-n", "2"]);
     }
 
     #[test]
