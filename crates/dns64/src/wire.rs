@@ -136,8 +136,10 @@ impl Name {
                     let label = message
                         .get(position..=position + usize::from(octet))
                         .ok_or(Malformed("label runs over the end"))?;
-                    let place =
-                        name.octets.get_mut(length..length + label.len()).ok_or(Malformed("name over 255 octets"))?;
+                    let place = name
+                        .octets
+                        .get_mut(length..length + label.len())
+                        .ok_or(Malformed("name over 255 octets"))?;
                     place.copy_from_slice(label);
                     length += label.len();
                     position += label.len();
@@ -174,8 +176,10 @@ impl Name {
             if label.is_empty() || label.len() > 63 {
                 return Err(Malformed("a label must have 1 to 63 characters"));
             }
-            let place =
-                name.octets.get_mut(length..=length + label.len()).ok_or(Malformed("name over 255 octets"))?;
+            let place = name
+                .octets
+                .get_mut(length..=length + label.len())
+                .ok_or(Malformed("name over 255 octets"))?;
             place[0] = label.len() as u8;
             place[1..].copy_from_slice(label.as_bytes());
             length += label.len() + 1;
@@ -308,6 +312,11 @@ impl<'a> Record<'a> {
         Name::parse(self.message, self.owner_at).map(|(name, _)| name)
     }
 
+    /// Whether the owner is written as a pointer to the question's name, as nearly every server writes it.
+    pub fn owner_is_question_pointer(&self) -> bool {
+        self.message.get(self.owner_at..self.owner_at + 2) == Some(&[0xc0, HEADER_LENGTH as u8])
+    }
+
     /// A name within RDATA, `offset` octets after its start, and the offset after it.
     ///
     /// # Errors
@@ -371,8 +380,7 @@ impl<'a> Message<'a> {
 
     /// The records of all sections in their order. After an error the iterator ends.
     pub fn records(&self) -> Records<'a> {
-        let [_, answers, authorities, additionals] = self.header.counts;
-        Records { message: self.octets, at: self.records_at, left: [answers, authorities, additionals] }
+        Records::new(self.octets, &self.header, self.records_at)
     }
 
     /// The records of the answer section that could be read.
@@ -428,6 +436,12 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// The records of a message whose question is known to end at `at`.
+    pub fn new(message: &'a [u8], header: &Header, at: usize) -> Self {
+        let [_, answers, authorities, additionals] = header.counts;
+        Self { message, at, left: [answers, authorities, additionals] }
+    }
+
     fn read(&mut self, section: Section) -> Result<Record<'a>, Malformed> {
         let owner_at = self.at;
         let fixed_at = skip_name(self.message, owner_at)?;
@@ -651,7 +665,10 @@ impl<'b> Writer<'b> {
     }
 
     fn find(&self, ending: &[u8]) -> Option<u16> {
-        self.targets[..self.targets_used].iter().copied().find(|&target| self.stands_at(usize::from(target), ending))
+        self.targets[..self.targets_used]
+            .iter()
+            .copied()
+            .find(|&target| self.stands_at(usize::from(target), ending))
     }
 
     /// Whether the name written at `at` is `ending`, octet for octet.
@@ -723,7 +740,8 @@ mod tests {
 
         let message = domain::base::Message::from_octets(&buffer[..length]).unwrap();
         assert_eq!(message.sole_question().unwrap().qname().to_string(), "www.Example.com");
-        let records: Vec<_> = message.answer().unwrap().map(|record| record.unwrap().owner().to_string()).collect();
+        let records: Vec<_> =
+            message.answer().unwrap().map(|record| record.unwrap().owner().to_string()).collect();
         assert_eq!(records, ["www.Example.com"]);
         let authority = message.authority().unwrap().next().unwrap().unwrap();
         assert_eq!(authority.owner().to_string(), "Example.com");
