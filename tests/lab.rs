@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 use dns64::Prefix;
 use dns64::names::parse_label;
 use dns64::wire::{CLASS_IN, Edns, Header, Message, Name, Section, Writer, rtype};
-use sextant::lab::peers::{self, Peer, PeerError, PeerSettings, Probe};
+use sextant::lab::child::{Child, Launch};
+use sextant::lab::observe::Observer;
+use sextant::lab::peers::{self, Peer, PeerError, PeerSettings, Probe, RunningPeer};
+use sextant::lab::scratch::Scratch;
 
 /// An AuthDNS of a few lines: an A record for every benchmark name, no AAAA, and an SOA so that resolvers accept it.
 struct ScriptedAuthority {
@@ -79,8 +82,10 @@ fn settings(listen: SocketAddr, auth: SocketAddr) -> PeerSettings {
     PeerSettings::new(listen, auth, prefix, Name::from_text("dns64perf.test").unwrap(), net::cpu::available())
 }
 
-fn probe(settings: &PeerSettings) -> Probe {
-    Probe::synthesized(Ipv4Addr::new(10, 255, 255, 254), &settings.suffix, &settings.prefix).unwrap()
+fn start(peer: &dyn Peer, settings: &PeerSettings) -> Result<RunningPeer, PeerError> {
+    let address = Ipv4Addr::new(10, 255, 255, 254);
+    let probe = Probe::synthesized(address, &settings.suffix, &settings.prefix).unwrap();
+    peers::start(peer, settings.clone(), &probe, &AtomicBool::new(false))
 }
 
 fn free_listen() -> SocketAddr {
@@ -104,8 +109,7 @@ fn runs_and_leaves_nothing(name: &str) {
     let peer = peers::find(name).unwrap();
     let settings = settings(free_listen(), authority.address);
     let listen = settings.listen;
-    let mut running =
-        peers::start(peer, settings.clone(), &probe(&settings)).unwrap_or_else(|error| panic!("{error}"));
+    let mut running = start(peer, &settings).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(running.version, peers::version(peer).unwrap());
     assert!(running.version.starts_with(|first: char| first.is_ascii_digit()), "{}", running.version);
     let directory = running.directory().to_owned();
@@ -151,8 +155,7 @@ fn a_server_whose_port_is_taken_is_reported_with_its_own_words() {
     let taken = UdpSocket::bind("[::1]:0").unwrap();
     let settings = settings(taken.local_addr().unwrap(), "127.0.0.1:9".parse().unwrap());
     let started = Instant::now();
-    let error =
-        peers::start(peers::find("unbound").unwrap(), settings.clone(), &probe(&settings)).unwrap_err();
+    let error = start(peers::find("unbound").unwrap(), &settings).unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(10), "it is not waited for in vain");
     let text = error.to_string();
     assert!(matches!(error, PeerError::Died { .. }), "{text}");
@@ -193,10 +196,56 @@ impl Peer for Absent {
 #[test]
 fn a_missing_program_comes_with_the_command_that_installs_it() {
     let settings = settings(free_listen(), "127.0.0.1:9".parse().unwrap());
-    let error = peers::start(&Absent, settings.clone(), &probe(&settings)).unwrap_err();
+    let error = start(&Absent, &settings).unwrap_err();
     assert!(error.to_string().ends_with("install it with: apt-get install absent-server"), "{error}");
     assert_eq!(error.exit_code(), 3);
     let unknown = peers::find("bnid").err().unwrap();
     assert_eq!(unknown.to_string(), "there is no peer 'bnid'; choose one of dns64d, unbound, bind");
     assert_eq!(unknown.exit_code(), 2);
+}
+
+#[test]
+fn an_interrupted_start_ends_at_once_and_leaves_nothing() {
+    if skipped("unbound") {
+        return;
+    }
+    // The AuthDNS is silent, so the server never answers.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let settings = settings(free_listen(), silent.local_addr().unwrap());
+    let probe = Probe::synthesized(Ipv4Addr::new(10, 0, 0, 1), &settings.suffix, &settings.prefix).unwrap();
+    let listen = settings.listen;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    let user = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        flag.store(true, Ordering::Relaxed);
+    });
+    let started = Instant::now();
+    let error = peers::start(peers::find("unbound").unwrap(), settings, &probe, &interrupted).unwrap_err();
+    user.join().unwrap();
+    assert_eq!(error.to_string(), "interrupted while unbound was starting");
+    assert!(started.elapsed() < Duration::from_secs(10));
+    UdpSocket::bind(listen).expect("the server is gone");
+}
+
+#[test]
+fn a_busy_child_is_seen_on_its_own_account() {
+    let launch = Launch {
+        label: "busy".into(),
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".into(), "while :; do :; done".into()],
+        ..Launch::default()
+    };
+    let mut child = Child::start(&launch, Scratch::new("busy", None).unwrap()).unwrap();
+    let observer = Observer::new(Some(child.pid()), &[]);
+    let before = observer.snapshot();
+    thread::sleep(Duration::from_millis(500));
+    let seen = observer.snapshot().since(&before);
+    child.check_alive().unwrap();
+    let server = seen.server.as_ref().unwrap();
+    assert!(server.cpu_ns > 50_000_000, "{seen:?}");
+    assert_eq!(server.hottest_thread.as_ref().map(|thread| thread.name.as_str()), Some("sh"));
+    assert!(server.memory_octets > 0 && server.memory_peak_octets >= server.memory_octets);
+    let record = seen.to_record(1000, 53);
+    assert!(record.dut_cpu_pct.unwrap() > 10.0 && record.dut_cpu_us_per_query.unwrap() > 50.0);
 }

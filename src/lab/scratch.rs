@@ -101,13 +101,14 @@ impl Scratch {
     /// # Errors
     /// The program cannot be read or copied.
     pub fn make_reachable(&self, program: &Path) -> io::Result<PathBuf> {
-        let program = program.canonicalize().map_err(|error| in_context(&error, "cannot find", program))?;
-        if self.account.is_none() || anybody_may_run(&program) || mode(&program) & 0o111 == 0 {
-            return Ok(program);
+        let real = program.canonicalize().map_err(|error| in_context(&error, "cannot find", program))?;
+        if self.account.is_none() || anybody_may_run(&real) || mode(&real) & 0o111 == 0 {
+            // Not the real path: some programs look at the name they are called by.
+            return std::path::absolute(program);
         }
         let name = program.file_name().unwrap_or_default();
         let copy = self.path().join(name);
-        fs::copy(&program, &copy).map_err(|error| in_context(&error, "cannot copy", &program))?;
+        fs::copy(&real, &copy).map_err(|error| in_context(&error, "cannot copy", program))?;
         fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
         Ok(copy)
     }

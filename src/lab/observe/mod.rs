@@ -2,7 +2,7 @@
 //!
 //! They decide who lost a query and what limited a rate; none is read while the trial runs.
 
-pub mod cpu;
+pub(super) mod cpu;
 mod network;
 mod process;
 
@@ -12,7 +12,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use cpu::{CpuTimes, parse_cpus};
+pub use cpu::CpuTimes;
+use cpu::parse_cpus;
 pub use network::{PortCounters, Softnet, UdpErrors};
 pub use process::{ProcessCounters, ProcessUse, ThreadUse};
 

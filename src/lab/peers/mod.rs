@@ -147,6 +147,8 @@ pub enum PeerError {
         /// What else may have been the cause.
         hint: Option<String>,
     },
+    /// The user ended the wait for it.
+    Interrupted(&'static str),
     /// It did not give the right answer in time.
     NotReady {
         /// The peer.
@@ -184,6 +186,7 @@ impl fmt::Display for PeerError {
                 died.fmt(f)?;
                 hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
             }
+            Self::Interrupted(peer) => write!(f, "interrupted while {peer} was starting"),
             Self::NotReady { peer, waited_s, last } => {
                 write!(f, "{peer} did not answer rightly within {waited_s} s: {last}")
             }

@@ -1,9 +1,10 @@
 //! A peer from its configuration to its last log line.
 
-use std::net::SocketAddr;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use std::{fs, net::IpAddr};
 
 use super::{Peer, PeerError, PeerSettings, Probe, Ready, locate, version};
 use crate::lab::child::{Child, DiedWith, Launch};
@@ -28,11 +29,17 @@ pub struct RunningPeer {
     pub ready: Ready,
 }
 
-/// Configures a server, starts it as an unprivileged child, and waits until it answers `probe` rightly.
+/// Configures a server, starts it as an unprivileged child, and waits until it answers `probe` rightly. Setting
+/// `interrupted` from another thread or a signal handler ends the wait.
 ///
 /// # Errors
 /// Each [`PeerError`] but `Unknown`; nothing is left behind.
-pub fn start(peer: &dyn Peer, mut settings: PeerSettings, probe: &Probe) -> Result<RunningPeer, PeerError> {
+pub fn start(
+    peer: &dyn Peer,
+    mut settings: PeerSettings,
+    probe: &Probe,
+    interrupted: &AtomicBool,
+) -> Result<RunningPeer, PeerError> {
     let program = locate(peer)?;
     let version = version(peer)?;
     let scratch = Scratch::new(peer.name(), confinement(peer)).map_err(PeerError::Start)?;
@@ -49,11 +56,14 @@ pub fn start(peer: &dyn Peer, mut settings: PeerSettings, probe: &Probe) -> Resu
     };
     let mut child = Child::start(&launch, scratch).map_err(PeerError::Start)?;
     let listen = settings.listen;
-    let waited = probe.wait(asked_at(listen), READY_TIMEOUT, || child.check_alive());
-    match waited {
-        Ok(Ok(ready)) => Ok(RunningPeer { child, name: peer.name(), version, configuration, listen, ready }),
-        Ok(Err(last)) => Err(not_ready(peer, &child, &last)),
+    let still_there = || match child.check_alive() {
         Err(died) => Err(PeerError::Died { died, hint: hint(peer) }),
+        Ok(()) if interrupted.load(Ordering::Relaxed) => Err(PeerError::Interrupted(peer.name())),
+        Ok(()) => Ok(()),
+    };
+    match probe.wait(asked_at(listen), READY_TIMEOUT, still_there)? {
+        Ok(ready) => Ok(RunningPeer { child, name: peer.name(), version, configuration, listen, ready }),
+        Err(last) => Err(not_ready(peer, &child, &last)),
     }
 }
 
@@ -90,8 +100,8 @@ impl RunningPeer {
 /// A wildcard is asked at the loopback address of its family.
 fn asked_at(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => std::net::Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
     (ip, listen.port()).into()
