@@ -1,1 +1,3 @@
 //! Options, resolved once into a configuration before any work.
+
+pub mod report;
