@@ -10,7 +10,7 @@ use engine::statistics::summarize;
 use super::progress::{Doing, Progress, short_duration, trial_line};
 use super::selftest::certify;
 use super::tester::{Auth, MeasureError, Target, Tester, Tried};
-use super::{Plan, Store, bottleneck, checklist, verdict};
+use super::{Plan, Store, bottleneck, checklist};
 use crate::report;
 use crate::report::number::count as grouped;
 
@@ -118,8 +118,14 @@ impl Bench<'_> {
     fn self_test(&mut self, results: &mut Results) -> Result<(), Ended> {
         let Some((target, auth)) = &self.selftest else { return Ok(()) };
         let wanted_qps = self.plan.range_qps[1];
-        let selftest =
-            certify(&mut self.tester, target, Some(auth), 0..=wanted_qps, self.plan.trial_ns, &self.progress)?;
+        let selftest = certify(
+            &mut self.tester,
+            target,
+            Some(auth),
+            0..=wanted_qps,
+            self.plan.trial_ns,
+            &self.progress,
+        )?;
         let (certified_qps, passed) = (selftest.certified_qps, selftest.passed);
         results.selftest = Some(selftest);
         self.save(results)?;
@@ -130,7 +136,8 @@ impl Bench<'_> {
             let why = "the self-test of RFC 8219 9.2.1 failed at every rate: this machine cannot measure now";
             return Err(Ended::Unfit(why.into()));
         }
-        self.progress.say(&format!("  self-test passed: certified for rates up to {} q/s", grouped(certified_qps)));
+        self.progress
+            .say(&format!("  self-test passed: certified for rates up to {} q/s", grouped(certified_qps)));
         self.plan.range_qps[1] = certified_qps;
         self.plan.range_qps[0] = self.plan.range_qps[0].min(certified_qps);
         results.settings.rate_range_qps = self.plan.range_qps;
@@ -171,7 +178,11 @@ impl Bench<'_> {
         let Found { qps, stop_width_qps, at_ceiling } = found;
         let run = results.runs.last_mut().expect("pushed above");
         *run = Run { qps, stop_width_qps, at_ceiling, complete: true, ..std::mem::take(run) };
-        self.progress.say(&format!("  {phase}    found {} q/s, bracket {} q/s wide", grouped(qps), grouped(stop_width_qps)));
+        self.progress.say(&format!(
+            "  {phase}    found {} q/s, bracket {} q/s wide",
+            grouped(qps),
+            grouped(stop_width_qps)
+        ));
         Ok(())
     }
 
@@ -205,7 +216,8 @@ impl Bench<'_> {
             left: history.map(|history| self.time_left(results, history)),
         };
         let Self { tester, target, auth, plan, progress, .. } = self;
-        let tried = progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, plan.trial_ns))?;
+        let tried =
+            progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, plan.trial_ns))?;
         self.progress.say(&trial_line(phase, &tried.trial));
         self.write_histogram(phase, &tried)?;
         (self.alive)().map_err(Ended::ServerFailed)?;
@@ -216,7 +228,8 @@ impl Bench<'_> {
     fn time_left(&self, results: &Results, history: &[Point]) -> Duration {
         let done = results.runs.iter().filter(|run| run.complete).count() as u32;
         let now = bracket(&self.plan.search(), history);
-        let expected = results.summary.as_ref().map_or(now.passed_qps.midpoint(now.failed_qps), |s| s.median as u64);
+        let expected =
+            results.summary.as_ref().map_or(now.passed_qps.midpoint(now.failed_qps), |s| s.median as u64);
         let whole = self.plan.forecast(1, expected);
         let this = whole.saturating_sub(self.plan.trial_time(false) * history.len() as u32);
         this + whole * self.plan.repetitions.saturating_sub(done + 1) + self.plan.trial_time(false)
@@ -232,7 +245,9 @@ impl Bench<'_> {
     fn settle(&self) {
         let until = std::time::Instant::now() + Duration::from_nanos(self.plan.settle_ns);
         while std::time::Instant::now() < until && !self.tester.stopped() {
-            std::thread::sleep(Duration::from_millis(50).min(until.saturating_duration_since(std::time::Instant::now())));
+            std::thread::sleep(
+                Duration::from_millis(50).min(until.saturating_duration_since(std::time::Instant::now())),
+            );
         }
     }
 
@@ -243,7 +258,8 @@ impl Bench<'_> {
     fn render(&self, results: &mut Results) -> io::Result<()> {
         results.bottleneck = bottleneck::bottleneck(results);
         results.checklist = checklist::checklist(results);
-        results.verdict = Some(verdict::verdict(results));
+        results.verdict = None;
+        results.verdict = Some(report::verdict(results));
         report::write_all(results, self.store.directory())
     }
 
@@ -259,9 +275,7 @@ impl Bench<'_> {
         results.finished_utc = Some(now_utc());
         results.environment = (self.environment)();
         summarize_runs(results);
-        let written = self.render(results).and_then(|()| {
-            self.save(results)
-        });
+        let written = self.render(results).and_then(|()| self.save(results));
         match (written, ended) {
             (Err(error), Ended::Complete) => Ended::Record(error),
             (_, ended) => ended,

@@ -16,10 +16,13 @@ pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
     if !results.runs.is_empty() && results.runs.iter().all(|run| run.at_ceiling) {
         return Some(Bottleneck {
             cause: "the Tester's certificate".into(),
-            evidence: "every run passed at the highest rate that the self-test allows; the server may be faster".into(),
+            evidence:
+                "every run passed at the highest rate that the self-test allows; the server may be faster"
+                    .into(),
         });
     }
-    let failed = results.runs.iter().filter_map(|run| run.trials.iter().rfind(|trial| trial.outcome == Outcome::Fail));
+    let failed =
+        results.runs.iter().filter_map(|run| run.trials.iter().rfind(|trial| trial.outcome == Outcome::Fail));
     let causes: Vec<Bottleneck> = failed.map(judge).collect();
     let count = |cause: &str| causes.iter().filter(|other| other.cause == cause).count();
     // Of equally frequent causes the first one stands.
@@ -31,7 +34,8 @@ fn judge(trial: &Trial) -> Bottleneck {
     let seen = trial.observation.as_ref().unwrap_or(&none);
     let rules = [auth, kernel, server_cpu, server_socket, others, late];
     let found = rules.iter().find_map(|rule| rule(trial, seen));
-    let (cause, evidence) = found.unwrap_or_else(|| ("unattributed", "no counter shows where the queries went".into()));
+    let (cause, evidence) =
+        found.unwrap_or_else(|| ("unattributed", "no counter shows where the queries went".into()));
     Bottleneck { cause: cause.into(), evidence: format!("at {} q/s: {evidence}", grouped(trial.rate_qps)) }
 }
 
@@ -69,8 +73,13 @@ fn server_cpu(_: &Trial, seen: &Observation) -> Verdict {
 
 fn server_socket(_: &Trial, seen: &Observation) -> Verdict {
     let drops = seen.dut_socket_drops.filter(|&drops| drops > 0)?;
-    let busy = seen.dut_hottest_thread_pct.map_or(String::new(), |pct| format!(" while its busiest thread used {pct:.0} %"));
-    let text = format!("the server's socket dropped {}{busy}: it paused for longer than its buffer lasts", grouped(drops));
+    let busy = seen
+        .dut_hottest_thread_pct
+        .map_or(String::new(), |pct| format!(" while its busiest thread used {pct:.0} %"));
+    let text = format!(
+        "the server's socket dropped {}{busy}: it paused for longer than its buffer lasts",
+        grouped(drops)
+    );
     Some(("DUT socket buffer and pauses", text))
 }
 
@@ -78,14 +87,16 @@ fn others(_: &Trial, seen: &Observation) -> Verdict {
     let foreign = seen.foreign_cpu_pct.unwrap_or(0.0);
     let steal = seen.steal_pct.unwrap_or(0.0);
     (foreign >= FOREIGN_PCT || steal >= STEAL_PCT).then(|| {
-        let text = format!("other programs used {foreign:.0} % of a processor and the hypervisor took {steal:.1} %");
+        let text =
+            format!("other programs used {foreign:.0} % of a processor and the hypervisor took {steal:.1} %");
         ("other load on this machine", text)
     })
 }
 
 fn late(trial: &Trial, _: &Observation) -> Verdict {
     (trial.late > 0).then(|| {
-        let text = format!("{} answers came after the timeout while no counter shows a drop", grouped(trial.late));
+        let text =
+            format!("{} answers came after the timeout while no counter shows a drop", grouped(trial.late));
         ("DUT queueing", text)
     })
 }
@@ -100,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_first_rule_with_evidence_wins() {
-        let clean = || Observation { auth_queries: Some(10), auth_answers: Some(10), ..Observation::default() };
+        let clean =
+            || Observation { auth_queries: Some(10), auth_answers: Some(10), ..Observation::default() };
         assert_eq!(cause(clean(), 0), "unattributed");
         assert_eq!(cause(clean(), 3), "DUT queueing");
         assert_eq!(cause(Observation { steal_pct: Some(5.0), ..clean() }, 3), "other load on this machine");

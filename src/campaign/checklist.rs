@@ -134,7 +134,8 @@ fn repetitions(results: &Results) -> Requirement {
 
 fn percentiles(results: &Results) -> Requirement {
     let text = "Median, 1st and 99th percentile are given, with the number of repetitions";
-    let note = results.summary.as_ref().map_or("no run is complete".into(), |summary| format!("N = {}", summary.n));
+    let note =
+        results.summary.as_ref().map_or("no run is complete".into(), |summary| format!("N = {}", summary.n));
     requirement("12", "SHOULD", text, Some(results.summary.is_some()), note)
 }
 

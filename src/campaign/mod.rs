@@ -12,7 +12,6 @@ mod reach;
 mod selftest;
 mod store;
 mod tester;
-mod verdict;
 
 pub use bench::{Bench, Ended, empty_results, run};
 pub use plan::{Plan, Preset, SECOND_NS};

@@ -36,7 +36,8 @@ impl Progress {
     pub fn new(quiet: bool) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        let style = ProgressStyle::with_template("  {bar:20.cyan/dim} {msg}").unwrap_or(ProgressStyle::default_bar());
+        let style =
+            ProgressStyle::with_template("  {bar:20.cyan/dim} {msg}").unwrap_or(ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("━╸━"));
         Self { bar }
     }
@@ -83,7 +84,11 @@ fn under_way(doing: &Doing, elapsed: Duration) -> String {
         format!("  about {} left", short_duration(left.saturating_sub(elapsed)))
     });
     let (phase, rate) = (&doing.phase, grouped(doing.rate_qps));
-    format!("{phase} at {rate} q/s  {:.1} of {:.1} s{bracket}{left}", elapsed.as_secs_f64(), doing.length.as_secs_f64())
+    format!(
+        "{phase} at {rate} q/s  {:.1} of {:.1} s{bracket}{left}",
+        elapsed.as_secs_f64(),
+        doing.length.as_secs_f64()
+    )
 }
 
 /// The bracket in words.
@@ -98,8 +103,11 @@ pub fn trial_line(phase: &str, trial: &Trial) -> String {
         Outcome::Pass => format!("pass   p99 {} µs", grouped(trial.latency_ns.p99 / 1000)),
         Outcome::Void => format!("void   {}", trial.void.as_deref().unwrap_or_default()),
         Outcome::Fail => {
-            let places: Vec<String> =
-                trial.losses.iter().map(|(place, count)| format!("{} {}", place.replace('_', " "), grouped(*count))).collect();
+            let places: Vec<String> = trial
+                .losses
+                .iter()
+                .map(|(place, count)| format!("{} {}", place.replace('_', " "), grouped(*count)))
+                .collect();
             format!("fail   {}", places.join(", "))
         }
     };

@@ -24,7 +24,8 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), String> {
     let first_name = tester.next_name.wrapping_sub(1);
     let spec = WorkloadSpec { first_name, ..target.workload.clone() };
     let workload = Workload::new(spec).map_err(|error| error.to_string())?;
-    let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let cannot = |error: std::io::Error| format!("cannot send to {server}: {error}");
     let socket = UdpSocket::bind((any, 0)).map_err(cannot)?;
     socket.connect(server).map_err(cannot)?;
@@ -38,13 +39,17 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), String> {
             Ok(true) => return Ok(()),
             Ok(false) => last = "no DNS answer".into(),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                return Err(format!("nothing listens at {server} (connection refused): is the server running?"));
+                return Err(format!(
+                    "nothing listens at {server} (connection refused): is the server running?"
+                ));
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(error) => return Err(cannot(error)),
         }
     }
-    Err(format!("{last} from {server} in {ATTEMPTS} s: is the server running, and does it allow this client?"))
+    Err(format!(
+        "{last} from {server} in {ATTEMPTS} s: is the server running, and does it allow this client?"
+    ))
 }
 
 /// Whether a reply with the query's ID and question came.

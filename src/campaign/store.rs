@@ -30,7 +30,8 @@ impl Store {
         let store = Self { directory };
         fs::create_dir_all(store.directory.join("logs")).map_err(|error| store.named(&error))?;
         if store.directory.join("results.json").exists() {
-            let message = format!("{} holds results already; choose another --out", store.directory.display());
+            let message =
+                format!("{} holds results already; choose another --out", store.directory.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
         }
         // A directory that cannot be written shall be known before anything is measured.

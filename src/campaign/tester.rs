@@ -123,7 +123,8 @@ impl Tester {
         let started = SystemTime::now();
         let observer = Observer::new(target.pid, &[target.server.port()]);
         let before = Reading::take(&observer, auth);
-        let measured = self.measure(target, auth, &workload, rate_qps, duration_ns).map_err(MeasureError::Io)?;
+        let measured =
+            self.measure(target, auth, &workload, rate_qps, duration_ns).map_err(MeasureError::Io)?;
         let after = Reading::take(&observer, auth);
         self.next_name = (self.next_name + measured.schedule.queries) & (names - 1);
 
@@ -216,7 +217,8 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_po
         observation.auth_queries = Some(auth.queries);
         observation.auth_answers = Some(auth.answers);
         observation.auth_socket_drops = Some(auth.drops);
-        observation.auth_queries_per_query = (trial.sent > 0).then(|| auth.queries as f64 / trial.sent as f64);
+        observation.auth_queries_per_query =
+            (trial.sent > 0).then(|| auth.queries as f64 / trial.sent as f64);
     }
     for (place, drops) in [
         (place::SERVER_SOCKET_DROP, observation.dut_socket_drops),

@@ -14,8 +14,8 @@ use super::common::{Failure, QueryArgs, TesterArgs, rate, seconds};
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
 use crate::campaign::{
-    self, Auth, Bench, Ended, Plan, Preset, Progress, Store, Target, Tester, direct_auth, empty_results, reachable,
-    short_duration,
+    self, Auth, Bench, Ended, Plan, Preset, Progress, Store, Target, Tester, direct_auth, empty_results,
+    reachable, short_duration,
 };
 use crate::lab::environment::{Manifest, facts, preflight};
 use crate::lab::peers::{self, PeerSettings, Probe, RunningPeer};
@@ -176,7 +176,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
 
     let loop_listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     let hosted = lab.auth.hosted;
-    let looped = direct_auth(&target, &[loop_listen], hosted).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    let looped =
+        direct_auth(&target, &[loop_listen], hosted).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let loop_target = Target { server: looped.authority.local_addrs()[0], pid: None, ..target.clone() };
 
     let mut results = empty_results("bench");
@@ -186,7 +187,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     results.settings.auth = lab.auth_in_words();
     let name = results.dut.name.clone();
     let Lab { auth, mut running, .. } = lab;
-    let mut alive = || running.as_mut().map_or(Ok(()), |peer| peer.check_alive().map_err(|died| died.to_string()));
+    let mut alive =
+        || running.as_mut().map_or(Ok(()), |peer| peer.check_alive().map_err(|died| died.to_string()));
     let measured = conduct(
         &args.search,
         Conduct {
@@ -250,7 +252,8 @@ impl Lab {
         };
         let peer_failure = |error: peers::PeerError| Failure::new(error.exit_code(), error);
         let peer = peers::find(&args.peer).map_err(peer_failure)?;
-        let listen = peers::free_port(IpAddr::V6(Ipv6Addr::LOCALHOST)).map_err(|e| Failure::new(EXIT_UNFIT, e))?;
+        let listen =
+            peers::free_port(IpAddr::V6(Ipv6Addr::LOCALHOST)).map_err(|e| Failure::new(EXIT_UNFIT, e))?;
         let settings = PeerSettings::new(listen, auth_at, args.query.prefix, args.query.suffix, cpus.clone());
         let running = peers::start(peer, settings, &probe, &tester.stop).map_err(peer_failure)?;
         let dut = Dut {
@@ -296,7 +299,8 @@ fn start_auth(args: &BenchArgs, threads: usize, cpus: &[usize]) -> Result<Auth, 
         cpus: cpus.to_vec(),
         ..AuthorityConfig::default()
     };
-    let authority = Authority::start(Arc::new(zone), &config).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    let authority =
+        Authority::start(Arc::new(zone), &config).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     Ok(Auth { authority, hosted: threads == 0 })
 }
 
@@ -314,7 +318,12 @@ fn probe(args: &BenchArgs) -> Result<Probe, Failure> {
 /// How long a server that somebody else runs may take to its first right answer.
 const EXTERNAL_READY: Duration = Duration::from_secs(5);
 
-fn external_is_ready(probe: &Probe, server: SocketAddr, auth: SocketAddr, args: &BenchArgs) -> Result<(), Failure> {
+fn external_is_ready(
+    probe: &Probe,
+    server: SocketAddr,
+    auth: SocketAddr,
+    args: &BenchArgs,
+) -> Result<(), Failure> {
     let asked = probe.wait(server, EXTERNAL_READY, || Ok::<(), std::convert::Infallible>(()));
     let Ok(answer) = asked;
     answer.map(drop).map_err(|what| {
@@ -361,7 +370,11 @@ pub struct Conducted {
 ///
 /// # Errors
 /// The record cannot be written, or the measurement could not be run to its end.
-pub fn conduct(options: &SearchOptions, conduct: Conduct<'_>, results: Results) -> Result<Conducted, Failure> {
+pub fn conduct(
+    options: &SearchOptions,
+    conduct: Conduct<'_>,
+    results: Results,
+) -> Result<Conducted, Failure> {
     let Conduct { name, plan, tester, target, auth, selftest, progress, alive, before } = conduct;
     let base = PathBuf::from("results");
     let store = Store::create(&base, options.out.as_deref(), name, SystemTime::now())
@@ -393,7 +406,13 @@ pub fn conduct(options: &SearchOptions, conduct: Conduct<'_>, results: Results) 
 
 fn announce(progress: &Progress, plan: &Plan, results: &Results, before: &Manifest) {
     let dut = &results.dut;
-    progress.say(&format!("Sextant {}: {} {} at {}", env!("CARGO_PKG_VERSION"), dut.name, dut.version, dut.address));
+    progress.say(&format!(
+        "Sextant {}: {} {} at {}",
+        env!("CARGO_PKG_VERSION"),
+        dut.name,
+        dut.version,
+        dut.address
+    ));
     for finding in preflight(before).into_iter().map(engine::record::Finding::from) {
         if finding.severity != engine::record::Severity::Info {
             progress.say(&format!("  warning       {}: {}", finding.what, finding.evidence));
@@ -404,7 +423,10 @@ fn announce(progress: &Progress, plan: &Plan, results: &Results, before: &Manife
     if seconds < 60.0 {
         progress.say(&format!("  preset {}: trials of {seconds} s are shorter than the 60 s that RFC 8219 asks for; about {time}", plan.preset));
     } else {
-        progress.say(&format!("  preset {}: {} repetitions with trials of {seconds} s take about {time}", plan.preset, plan.repetitions));
+        progress.say(&format!(
+            "  preset {}: {} repetitions with trials of {seconds} s take about {time}",
+            plan.preset, plan.repetitions
+        ));
     }
 }
 
@@ -416,11 +438,15 @@ fn exit_code(results: &Results, ended: &Ended, directory: &std::path::Path) -> R
         Ended::Interrupted => {
             Err(Failure::new(EXIT_UNFIT, format!("interrupted; what was measured so far is in {kept}")))
         }
-        Ended::Unfit(reason) => Err(Failure::new(EXIT_UNFIT, format!("{reason}; what was measured is in {kept}"))),
+        Ended::Unfit(reason) => {
+            Err(Failure::new(EXIT_UNFIT, format!("{reason}; what was measured is in {kept}")))
+        }
         Ended::ServerFailed(reason) => {
             Err(Failure::new(EXIT_FAILED, format!("{reason}; what was measured is in {kept}")))
         }
-        Ended::Measure(error) => Err(Failure::new(EXIT_UNFIT, format!("{error}; what was measured is in {kept}"))),
+        Ended::Measure(error) => {
+            Err(Failure::new(EXIT_UNFIT, format!("{error}; what was measured is in {kept}")))
+        }
         Ended::Record(error) => Err(Failure::new(EXIT_UNFIT, error)),
     }
 }

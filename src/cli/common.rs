@@ -199,7 +199,9 @@ impl TesterArgs {
         }
         let threads = usize::from(self.threads);
         let cpus = match self.cpus.as_slice() {
-            [] => (0..threads).map(|thread| usable[(usable.len() - 1).saturating_sub(thread % usable.len())]).collect(),
+            [] => (0..threads)
+                .map(|thread| usable[(usable.len() - 1).saturating_sub(thread % usable.len())])
+                .collect(),
             chosen => chosen.iter().cycle().take(threads.max(chosen.len())).copied().collect(),
         };
         Ok(Tester {
@@ -239,7 +241,10 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 /// Reads a rate in q/s.
 pub fn rate(text: &str) -> Result<u64, String> {
     const HIGHEST_QPS: u64 = 100_000_000;
-    let rate: u64 = text.replace('_', "").parse().map_err(|_| "must be a whole number of queries per second".to_owned())?;
+    let rate: u64 = text
+        .replace('_', "")
+        .parse()
+        .map_err(|_| "must be a whole number of queries per second".to_owned())?;
     if !(1..=HIGHEST_QPS).contains(&rate) {
         return Err("must be from 1 to 100000000 queries per second".into());
     }

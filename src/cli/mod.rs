@@ -56,7 +56,7 @@ enum Command {
     /// The servers that can be measured
     Peers(peers::Args),
     /// Render the report of a result directory again
-    Report(report::ReportArgs),
+    Report(report::Args),
 }
 
 /// Parses the command line, does what it asks and returns the exit code.
@@ -69,10 +69,12 @@ pub fn main() -> ExitCode {
         Command::Selftest(args) => selftest::run(&args),
         Command::Auth(args) => return auth::run(&args),
         Command::Preflight(args) => preflight::run(&args),
-        Command::Peers(args) => {
-            peers::run(&args).map_err(|error| Failure::new(error.exit_code(), error)).map(|()| ExitCode::SUCCESS)
+        Command::Peers(args) => peers::run(&args)
+            .map_err(|error| Failure::new(error.exit_code(), error))
+            .map(|()| ExitCode::SUCCESS),
+        Command::Report(args) => {
+            report::run(&args).map_err(|error| Failure::new(EXIT_USAGE, error)).map(|()| ExitCode::SUCCESS)
         }
-        Command::Report(args) => return report::run(&args),
     };
     outcome.unwrap_or_else(|failure| complain(&failure))
 }

@@ -25,7 +25,8 @@ pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
     let manifest = Manifest::take();
     let findings: Vec<engine::record::Finding> = preflight(&manifest).into_iter().map(Into::into).collect();
     if args.json {
-        let text = serde_json::to_string_pretty(&findings).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+        let text =
+            serde_json::to_string_pretty(&findings).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
         println!("{text}");
     } else {
         for finding in &findings {

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use engine::record::Dut;
 
+use super::EXIT_FAILED;
 use super::bench::{Conduct, SearchOptions, conduct};
 use super::common::{Failure, QueryArgs, TesterArgs};
-use super::EXIT_FAILED;
 use crate::campaign::{Progress, empty_results, reach};
 use crate::lab::environment::Manifest;
 

@@ -52,7 +52,10 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
         Some(_) => None,
         None => {
             let listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
-            Some(direct_auth(&args.query.target(listen, 0), &[listen], true).map_err(|e| Failure::new(EXIT_UNFIT, e))?)
+            Some(
+                direct_auth(&args.query.target(listen, 0), &[listen], true)
+                    .map_err(|e| Failure::new(EXIT_UNFIT, e))?,
+            )
         }
     };
     let own = auth.as_ref().map(|auth| auth.authority.local_addrs()[0]);
