@@ -14,7 +14,7 @@ use super::rule::Rule;
 
 /// A buffer of this many octets holds every answer of every zone.
 pub const ANSWER_OCTETS_MAX: usize = 512;
-/// The payload size that the zone's OPT records offer (RFC 9715, DNS flag day 2020).
+/// The payload size that the zone's OPT records offer (DNS Flag Day 2020).
 pub const EDNS_PAYLOAD_OCTETS: u16 = 1232;
 /// The largest TTL (RFC 2181 8).
 pub const TTL_S_MAX: u32 = i32::MAX as u32;
@@ -51,7 +51,7 @@ impl Default for ZoneConfig {
             ttl_s: 60,
             negative_ttl_s: 60,
             aaaa_share_percent: 0,
-            aaaa_prefix: benchmarking.expect("a constant that the tests read"),
+            aaaa_prefix: benchmarking.expect("a constant, and right"),
             names: None,
             ns_ipv4: Some(Ipv4Addr::LOCALHOST),
             ns_ipv6: Some(Ipv6Addr::LOCALHOST),

@@ -1,12 +1,11 @@
 //! `sextant auth`: the AuthDNS as a server of its own.
 
-use std::fmt::Write as _;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use dns64::{NameSpace, Prefix};
@@ -32,7 +31,7 @@ Examples:
   sextant auth --names 10.0.0.0/16 --ttl 0 --duration 60 --json
       65,536 names that nobody may cache, for a minute; then the counters as JSON";
 
-/// Options of `sextant auth`.
+/// The AuthDNS of RFC 8219: answers nnn-nnn-nnn-nnn.SUFFIX, and the SOA and NS of SUFFIX, from a rule
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct AuthArgs {
@@ -106,19 +105,19 @@ pub fn run(args: &AuthArgs) -> ExitCode {
         Ok(authority) => authority,
         Err(error) => return fail(EXIT_ENVIRONMENT, &error),
     };
-    eprintln!("{}", ready_line(args, authority.local_addrs()));
+    // Without a stderr to write to there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{}", ready_line(args, authority.local_addrs()));
     end.wait(args.duration);
     let counters = authority.stop();
-    if args.json {
-        println!("{}", serde_json::json!(counters));
-    } else {
-        print!("{}", text(&counters));
+    let report = if args.json { format!("{}\n", serde_json::json!(counters)) } else { text(&counters) };
+    match io::stdout().write_all(report.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(EXIT_ENVIRONMENT, &format_args!("cannot print the counters: {error}")),
     }
-    ExitCode::SUCCESS
 }
 
 fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("sextant auth: {error}");
+    let _ = writeln!(io::stderr(), "sextant auth: {error}");
     code.into()
 }
 
@@ -177,9 +176,9 @@ impl EndSignal {
     /// Waits for a signal, at most so long.
     fn wait(mut self, limit: Option<Duration>) {
         // A signal that interrupts the wait has written to the other end: the next read finds it.
-        let deadline = limit.map(|limit| std::time::Instant::now() + limit);
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(std::time::Instant::now()));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) || self.signalled.set_read_timeout(left).is_err() {
                 return;
             }
@@ -193,27 +192,24 @@ impl EndSignal {
 }
 
 fn text(counters: &Counters) -> String {
-    let mut text = String::new();
-    for (transport, traffic) in [("UDP", &counters.udp), ("TCP", &counters.tcp)] {
+    let line = |transport, traffic: &Traffic| {
         let Traffic { queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures } =
             traffic;
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
+        format!(
             "{transport}: {} queries (A {queries_a}, AAAA {queries_aaaa}, other {queries_other}, malformed {malformed}), \
-             {answers} answers, {dropped} dropped, {send_failures} not sent",
+             {answers} answers, {dropped} dropped, {send_failures} not sent\n",
             traffic.queries(),
-        );
-    }
-    let _ = writeln!(
-        text,
-        "dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}",
+        )
+    };
+    format!(
+        "{}{}dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}\n",
+        line("UDP", &counters.udp),
+        line("TCP", &counters.tcp),
         counters.udp_socket_drops,
         counters.udp_receive_failures,
         counters.tcp_connections,
         counters.tcp_connections_refused
-    );
-    text
+    )
 }
 
 #[cfg(test)]

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod cost;
+mod peers;
 mod server;
 mod zone;

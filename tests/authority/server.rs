@@ -203,23 +203,36 @@ fn tcp_queries_are_pipelined_and_may_come_in_pieces() {
     assert_eq!(server.stop().tcp.queries_aaaa, u64::from(QUERIES));
 }
 
+fn assert_closed(stream: &mut TcpStream, why: &str) {
+    let read = stream.read(&mut [0; 1]);
+    let is_reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
+    assert!(matches!(read, Ok(0)) || read.as_ref().is_err_and(is_reset), "{why}: {read:?}");
+}
+
 #[test]
-fn tcp_is_bounded() {
-    let limits = TcpLimits { connections: 2, idle_timeout: Duration::from_secs(1) };
+fn tcp_connections_are_bounded() {
+    let limits = TcpLimits { connections: 2, ..TcpLimits::default() };
     let server = start(&["127.0.0.1:0"], |config| config.tcp = Some(limits));
     let address = server.local_addrs()[0];
-    let mut idle = [connect(address), connect(address)];
+    let [mut endless, mut other] = [connect(address), connect(address)];
     until("both are admitted", || server.counters().tcp_connections == 2);
-    let mut refused = connect(address);
-    assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)), "the third is closed");
-    for stream in &mut idle {
-        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "idle ones are closed");
-    }
-    let mut endless = connect(address);
+    assert_closed(&mut connect(address), "there is no room for a third");
     endless.write_all(&[0xff, 0xff, 0]).unwrap();
-    assert!(matches!(endless.read(&mut [0; 1]), Ok(0) | Err(_)), "no message is so long");
+    assert_closed(&mut endless, "no query is so long");
+    other.write_all(&with_length(&query(HOST, Rtype::A, None))).unwrap();
+    assert_eq!(rcode(&read_message(&mut other)).0, Rcode::NOERROR, "the others do not notice");
     let counters = server.stop();
-    assert_eq!((counters.tcp_connections_refused, counters.tcp.malformed), (1, 1));
+    assert_eq!((counters.tcp_connections_refused, counters.tcp.malformed, counters.tcp.dropped), (1, 1, 1));
+}
+
+#[test]
+fn idle_tcp_connections_are_closed() {
+    let limits = TcpLimits { idle_timeout: Duration::from_millis(50), ..TcpLimits::default() };
+    let server = start(&["[::1]:0"], |config| config.tcp = Some(limits));
+    assert_closed(&mut connect(server.local_addrs()[0]), "it sends nothing");
+    let mut slow = connect(server.local_addrs()[0]);
+    slow.write_all(&[0, 40, 1]).unwrap();
+    assert_closed(&mut slow, "it sends no whole query");
 }
 
 #[test]
