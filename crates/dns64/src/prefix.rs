@@ -200,7 +200,9 @@ mod tests {
     #[test]
     fn the_well_known_prefix_carries_global_addresses_only() {
         let local: Prefix = "64:ff9b:1:fffe::/96".parse().unwrap();
-        for refused in ["10.0.0.1", "127.0.0.1", "192.168.1.1", "100.64.0.1", "198.18.0.1", "0.0.0.0", "224.0.0.1"] {
+        for refused in
+            ["10.0.0.1", "127.0.0.1", "192.168.1.1", "100.64.0.1", "198.18.0.1", "0.0.0.0", "224.0.0.1"]
+        {
             let ipv4 = refused.parse().unwrap();
             assert!(!Prefix::WELL_KNOWN.may_carry(ipv4), "{refused}");
             assert!(local.may_carry(ipv4), "{refused}");

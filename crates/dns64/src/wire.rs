@@ -136,8 +136,10 @@ impl Name {
                     let label = message
                         .get(position..=position + usize::from(octet))
                         .ok_or(Malformed("label runs over the end"))?;
-                    let place =
-                        name.octets.get_mut(length..length + label.len()).ok_or(Malformed("name over 255 octets"))?;
+                    let place = name
+                        .octets
+                        .get_mut(length..length + label.len())
+                        .ok_or(Malformed("name over 255 octets"))?;
                     place.copy_from_slice(label);
                     length += label.len();
                     position += label.len();
@@ -174,8 +176,10 @@ impl Name {
             if label.is_empty() || label.len() > 63 {
                 return Err(Malformed("a label must have 1 to 63 characters"));
             }
-            let place =
-                name.octets.get_mut(length..=length + label.len()).ok_or(Malformed("name over 255 octets"))?;
+            let place = name
+                .octets
+                .get_mut(length..=length + label.len())
+                .ok_or(Malformed("name over 255 octets"))?;
             place[0] = label.len() as u8;
             place[1..].copy_from_slice(label.as_bytes());
             length += label.len() + 1;
@@ -651,7 +655,10 @@ impl<'b> Writer<'b> {
     }
 
     fn find(&self, ending: &[u8]) -> Option<u16> {
-        self.targets[..self.targets_used].iter().copied().find(|&target| self.stands_at(usize::from(target), ending))
+        self.targets[..self.targets_used]
+            .iter()
+            .copied()
+            .find(|&target| self.stands_at(usize::from(target), ending))
     }
 
     /// Whether the name written at `at` is `ending`, octet for octet.
@@ -723,7 +730,8 @@ mod tests {
 
         let message = domain::base::Message::from_octets(&buffer[..length]).unwrap();
         assert_eq!(message.sole_question().unwrap().qname().to_string(), "www.Example.com");
-        let records: Vec<_> = message.answer().unwrap().map(|record| record.unwrap().owner().to_string()).collect();
+        let records: Vec<_> =
+            message.answer().unwrap().map(|record| record.unwrap().owner().to_string()).collect();
         assert_eq!(records, ["www.Example.com"]);
         let authority = message.authority().unwrap().next().unwrap().unwrap();
         assert_eq!(authority.owner().to_string(), "Example.com");
