@@ -120,6 +120,23 @@ pub(crate) fn copy(writer: &mut Writer<'_>, record: &Record<'_>) -> Result<(), S
     }
 }
 
+/// Writes a reply again without its OPT record, wherever that stands.
+///
+/// # Errors
+/// Malformed records in the reply.
+pub fn copy_without_edns(asked: &Asked, reply: &Message<'_>, out: &mut [u8]) -> Result<Written, Malformed> {
+    rewrite(asked, reply, out, |writer| {
+        for record in reply.records() {
+            let record = record?;
+            if record.section != Section::Answer {
+                break;
+            }
+            copy(writer, &record)?;
+        }
+        Ok(())
+    })
+}
+
 /// Writes an answer of header and question alone; empty where not even that fits.
 pub fn write_empty(asked: &Asked, flags: u16, out: &mut [u8]) -> usize {
     Writer::new(out, asked.id, flags, &asked.question).map_or(0, Writer::finish)
