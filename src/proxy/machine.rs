@@ -327,7 +327,7 @@ impl Machine {
         };
         match next {
             Step::AskA { ttl_cap_s } if self.in_time(now_ns, query) => {
-                self.ask_a(now_ns, slot, ttl_cap_s, out)
+                self.ask_a(now_ns, slot, ttl_cap_s, out);
             }
             _ => self.fail(slot, out),
         }
@@ -392,7 +392,7 @@ impl Machine {
         };
         match step {
             Step::AskA { ttl_cap_s } if self.in_time(now_ns, query) => {
-                self.ask_a(now_ns, slot, ttl_cap_s, out)
+                self.ask_a(now_ns, slot, ttl_cap_s, out);
             }
             Step::AskA { .. } | Step::Fail => self.fail(slot, out),
             Step::StripExcluded => self.finish(slot, reply, true, out),

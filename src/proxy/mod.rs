@@ -5,6 +5,7 @@
 //! sockets, one machine for each thread.
 
 pub mod answer;
+pub mod config;
 pub mod ids;
 pub mod inflight;
 pub mod machine;
