@@ -9,11 +9,14 @@ pub mod config;
 pub mod ids;
 pub mod inflight;
 pub mod machine;
+pub mod runtime;
 pub mod screen;
 pub mod settings;
 pub mod stats;
 pub mod upstreams;
 
+pub use config::Config;
 pub use machine::{Machine, Output};
+pub use runtime::{Server, ServerError};
 pub use settings::Settings;
 pub use stats::Stats;
