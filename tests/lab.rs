@@ -1,6 +1,7 @@
 //! Real servers in the lab: started, asked, watched, stopped, and nothing of them left.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -150,18 +151,61 @@ fn bind_answers_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_server_whose_port_is_taken_is_reported_with_its_own_words() {
+fn an_address_that_is_taken_or_foreign_is_reported_at_once() {
+    let taken = UdpSocket::bind("[::1]:0").unwrap();
+    for listen in [taken.local_addr().unwrap(), "[2001:db8::77]:5353".parse().unwrap()] {
+        for name in ["unbound", "bind"].into_iter().filter(|name| !skipped(name)) {
+            let settings = settings(listen, "127.0.0.1:9".parse().unwrap());
+            let error = start(peers::find(name).unwrap(), &settings).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("cannot listen at {listen}: ")), "{error}");
+            assert_eq!(error.exit_code(), 3);
+        }
+    }
+}
+
+/// Unbound with a configuration it does not understand.
+struct Misconfigured(&'static dyn Peer);
+
+impl Peer for Misconfigured {
+    fn name(&self) -> &'static str {
+        "misconfigured"
+    }
+    fn package(&self) -> Option<&'static str> {
+        self.0.package()
+    }
+    fn program(&self) -> &'static str {
+        self.0.program()
+    }
+    fn version_arguments(&self) -> &'static [&'static str] {
+        self.0.version_arguments()
+    }
+    fn parse_version<'o>(&self, output: &'o str) -> Option<&'o str> {
+        self.0.parse_version(output)
+    }
+    fn configuration_name(&self) -> &'static str {
+        self.0.configuration_name()
+    }
+    fn configuration(&self, settings: &PeerSettings) -> String {
+        self.0.configuration(settings).replace("num-threads", "mum-threads")
+    }
+    fn arguments(&self, settings: &PeerSettings, configuration: &Path) -> Vec<OsString> {
+        self.0.arguments(settings, configuration)
+    }
+}
+
+#[test]
+fn a_server_that_dies_at_its_start_is_reported_with_its_own_words() {
     if skipped("unbound") {
         return;
     }
-    let taken = UdpSocket::bind("[::1]:0").unwrap();
-    let settings = settings(taken.local_addr().unwrap(), "127.0.0.1:9".parse().unwrap());
+    let settings = settings(free_listen(), "127.0.0.1:9".parse().unwrap());
     let started = Instant::now();
-    let error = start(peers::find("unbound").unwrap(), &settings).unwrap_err();
+    let error = start(&Misconfigured(peers::find("unbound").unwrap()), &settings).unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(10), "it is not waited for in vain");
     let text = error.to_string();
     assert!(matches!(error, PeerError::Died { .. }), "{text}");
-    assert!(text.contains("ended by itself") && text.contains("address already in use"), "{text}");
+    assert!(text.starts_with("misconfigured ended by itself (exit code 1); it said: "), "{text}");
+    assert!(text.contains("unbound.conf"), "{text}");
     assert_eq!((text.lines().count(), error.exit_code()), (1, 3));
 }
 
@@ -190,7 +234,7 @@ impl Peer for Absent {
     fn configuration(&self, _settings: &PeerSettings) -> String {
         String::new()
     }
-    fn arguments(&self, _settings: &PeerSettings, _configuration: &Path) -> Vec<std::ffi::OsString> {
+    fn arguments(&self, _settings: &PeerSettings, _configuration: &Path) -> Vec<OsString> {
         Vec::new()
     }
 }

@@ -33,11 +33,10 @@ fn processor(manifest: &Manifest) -> Vec<Row> {
     let turbo = processor.turbo.map(|on| if on { "on" } else { "off" });
     let mitigations: Vec<_> =
         processor.mitigations.iter().map(|(name, how)| format!("{name}: {how}")).collect();
-    let usable: Vec<_> = processor.usable.iter().map(usize::to_string).collect();
     [
         ("model", shown(processor.model.as_ref())),
         ("online", processor.online.to_string()),
-        ("usable", usable.join(" ")),
+        ("usable", ranges(&processor.usable)),
         ("threads per core", shown(processor.threads_per_core)),
         ("sockets", shown(processor.sockets)),
         ("NUMA nodes", shown(processor.numa_nodes)),
@@ -106,6 +105,21 @@ fn load(manifest: &Manifest) -> Vec<Row> {
     .to_vec()
 }
 
+/// Ascending numbers as `0-3,8`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let shown = |&(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.iter().map(shown).collect::<Vec<_>>().join(",")
+}
+
 fn shown(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
@@ -117,6 +131,12 @@ fn mebibytes(octets: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_are_shown_as_ranges() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(ranges(&[]), "");
+    }
 
     #[test]
     fn unknown_facts_are_left_out_and_changes_are_shown() {
