@@ -72,8 +72,9 @@ fn system(manifest: &Manifest) -> Vec<Row> {
 fn network(manifest: &Manifest) -> Vec<Row> {
     let network = &manifest.network;
     let joined = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
-    let conntrack =
-        network.conntrack_max_entries.map_or_else(|| "no".to_owned(), |max| format!("yes, {max} entries"));
+    let used = network.conntrack_entries.unwrap_or(0);
+    let table = |max| format!("loaded, {used} of {max} entries used");
+    let conntrack = network.conntrack_max_entries.map_or_else(|| "not loaded".to_owned(), table);
     [
         ("net.core.rmem_max", shown(network.rmem_max_octets)),
         ("net.core.rmem_default", shown(network.rmem_default_octets)),

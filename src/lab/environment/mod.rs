@@ -119,6 +119,8 @@ pub struct Network {
     pub port_range: Option<[u64; 2]>,
     /// The size of the connection tracking table; `None` where it is not loaded.
     pub conntrack_max_entries: Option<u64>,
+    /// Connections in that table: none while no firewall rule makes it track any.
+    pub conntrack_entries: Option<u64>,
     /// Whether `::1` is there.
     pub ipv6_loopback: bool,
 }
@@ -236,6 +238,7 @@ impl Network {
             udp_mem_pages: files.numbers("proc/sys/net/ipv4/udp_mem"),
             port_range: files.numbers("proc/sys/net/ipv4/ip_local_port_range"),
             conntrack_max_entries: files.number("proc/sys/net/netfilter/nf_conntrack_max"),
+            conntrack_entries: files.number("proc/sys/net/netfilter/nf_conntrack_count"),
             ipv6_loopback: files
                 .text("proc/net/if_inet6")
                 .lines()
