@@ -1,8 +1,11 @@
 //! Real servers in the lab: started, asked, watched, stopped, and nothing of them left.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -148,18 +151,61 @@ fn bind_answers_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_server_whose_port_is_taken_is_reported_with_its_own_words() {
+fn an_address_that_is_taken_or_foreign_is_reported_at_once() {
+    let taken = UdpSocket::bind("[::1]:0").unwrap();
+    for listen in [taken.local_addr().unwrap(), "[2001:db8::77]:5353".parse().unwrap()] {
+        for name in ["unbound", "bind"].into_iter().filter(|name| !skipped(name)) {
+            let settings = settings(listen, "127.0.0.1:9".parse().unwrap());
+            let error = start(peers::find(name).unwrap(), &settings).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("cannot listen at {listen}: ")), "{error}");
+            assert_eq!(error.exit_code(), 3);
+        }
+    }
+}
+
+/// Unbound with a configuration it does not understand.
+struct Misconfigured(&'static dyn Peer);
+
+impl Peer for Misconfigured {
+    fn name(&self) -> &'static str {
+        "misconfigured"
+    }
+    fn package(&self) -> Option<&'static str> {
+        self.0.package()
+    }
+    fn program(&self) -> &'static str {
+        self.0.program()
+    }
+    fn version_arguments(&self) -> &'static [&'static str] {
+        self.0.version_arguments()
+    }
+    fn parse_version<'o>(&self, output: &'o str) -> Option<&'o str> {
+        self.0.parse_version(output)
+    }
+    fn configuration_name(&self) -> &'static str {
+        self.0.configuration_name()
+    }
+    fn configuration(&self, settings: &PeerSettings) -> String {
+        self.0.configuration(settings).replace("num-threads", "mum-threads")
+    }
+    fn arguments(&self, settings: &PeerSettings, configuration: &Path) -> Vec<OsString> {
+        self.0.arguments(settings, configuration)
+    }
+}
+
+#[test]
+fn a_server_that_dies_at_its_start_is_reported_with_its_own_words() {
     if skipped("unbound") {
         return;
     }
-    let taken = UdpSocket::bind("[::1]:0").unwrap();
-    let settings = settings(taken.local_addr().unwrap(), "127.0.0.1:9".parse().unwrap());
+    let settings = settings(free_listen(), "127.0.0.1:9".parse().unwrap());
     let started = Instant::now();
-    let error = start(peers::find("unbound").unwrap(), &settings).unwrap_err();
+    let error = start(&Misconfigured(peers::find("unbound").unwrap()), &settings).unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(10), "it is not waited for in vain");
     let text = error.to_string();
     assert!(matches!(error, PeerError::Died { .. }), "{text}");
-    assert!(text.contains("ended by itself") && text.contains("address already in use"), "{text}");
+    assert!(text.starts_with("misconfigured ended by itself (exit code 1); it said: "), "{text}");
+    assert!(text.contains("unbound.conf"), "{text}");
     assert_eq!((text.lines().count(), error.exit_code()), (1, 3));
 }
 
@@ -188,7 +234,7 @@ impl Peer for Absent {
     fn configuration(&self, _settings: &PeerSettings) -> String {
         String::new()
     }
-    fn arguments(&self, _settings: &PeerSettings, _configuration: &Path) -> Vec<std::ffi::OsString> {
+    fn arguments(&self, _settings: &PeerSettings, _configuration: &Path) -> Vec<OsString> {
         Vec::new()
     }
 }
@@ -248,4 +294,49 @@ fn a_busy_child_is_seen_on_its_own_account() {
     assert!(server.memory_octets > 0 && server.memory_peak_octets >= server.memory_octets);
     let record = seen.to_record(1000, 53);
     assert!(record.dut_cpu_pct.unwrap() > 10.0 && record.dut_cpu_us_per_query.unwrap() > 50.0);
+}
+
+/// Not a test by itself: run in a process of its own by the next one, which kills that process.
+#[test]
+#[ignore = "run by the_kernel_ends_the_servers_of_an_instrument_that_was_killed"]
+fn helper_that_keeps_a_child() {
+    let launch = Launch {
+        label: "sleeper".into(),
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".into(), "trap '' TERM HUP INT; while :; do sleep 1; done".into()],
+        ..Launch::default()
+    };
+    let child = Child::start(&launch, Scratch::new("killed", None).unwrap()).unwrap();
+    println!("child {} {}", child.pid(), child.directory().display());
+    thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn the_kernel_ends_the_servers_of_an_instrument_that_was_killed() {
+    let arguments = ["--exact", "helper_that_keeps_a_child", "--ignored", "--nocapture"];
+    let mut instrument = Command::new(std::env::current_exe().unwrap())
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(instrument.stdout.take().unwrap()).lines().map_while(Result::ok);
+    // The test harness writes its own words before ours on the line.
+    let line = lines
+        .into_iter()
+        .find_map(|line| line.split_once("child ").map(|(_, words)| words.to_owned()))
+        .unwrap();
+    let (pid, directory) = line.split_once(' ').unwrap();
+    assert!(Path::new(&format!("/proc/{pid}/exe")).exists());
+    instrument.kill().unwrap();
+    instrument.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    // Somebody else's child now: it may stay as a zombie where nobody collects orphans.
+    let runs = || std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|text| !text.is_empty());
+    while runs() {
+        assert!(Instant::now() < deadline, "process {pid} outlives the instrument");
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Nothing can remove the directory of an instrument that was killed; it holds no more than a log.
+    std::fs::remove_dir_all(directory).unwrap();
 }

@@ -104,8 +104,9 @@ impl Child {
     /// kernel kills it when the instrument ends without stopping it.
     ///
     /// # Errors
-    /// The program cannot be started; the message names it and the user.
+    /// The program cannot be started; the message names it and the user, or the processor that is not there.
     pub fn start(launch: &Launch, scratch: Scratch) -> io::Result<Self> {
+        check_cpus(&launch.cpus)?;
         let program = scratch.make_reachable(&launch.program)?;
         let output = File::options().append(true).open(scratch.write(LOG_NAME, b"")?)?;
         let mut command = Command::new(&program);
@@ -188,6 +189,17 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+fn check_cpus(cpus: &[usize]) -> io::Result<()> {
+    let usable = net::cpu::available();
+    match cpus.iter().find(|cpu| !usable.contains(cpu)) {
+        Some(cpu) => {
+            let text = format!("processor {cpu} cannot be used here; these can: {usable:?}");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+        None => Ok(()),
     }
 }
 
@@ -326,5 +338,8 @@ mod tests {
         let launch = Launch { program: "/etc/passwd".into(), ..Launch::default() };
         let error = Child::start(&launch, Scratch::new("child-test", None).unwrap()).unwrap_err();
         assert!(error.to_string().starts_with("cannot start /etc/passwd"), "{error}");
+        let launch = Launch { program: "/bin/true".into(), cpus: vec![0, 8191], ..Launch::default() };
+        let error = Child::start(&launch, Scratch::new("child-test", None).unwrap()).unwrap_err();
+        assert!(error.to_string().starts_with("processor 8191 cannot be used here"), "{error}");
     }
 }

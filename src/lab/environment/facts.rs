@@ -33,11 +33,10 @@ fn processor(manifest: &Manifest) -> Vec<Row> {
     let turbo = processor.turbo.map(|on| if on { "on" } else { "off" });
     let mitigations: Vec<_> =
         processor.mitigations.iter().map(|(name, how)| format!("{name}: {how}")).collect();
-    let usable: Vec<_> = processor.usable.iter().map(usize::to_string).collect();
     [
         ("model", shown(processor.model.as_ref())),
         ("online", processor.online.to_string()),
-        ("usable", usable.join(" ")),
+        ("usable", ranges(&processor.usable)),
         ("threads per core", shown(processor.threads_per_core)),
         ("sockets", shown(processor.sockets)),
         ("NUMA nodes", shown(processor.numa_nodes)),
@@ -73,8 +72,9 @@ fn system(manifest: &Manifest) -> Vec<Row> {
 fn network(manifest: &Manifest) -> Vec<Row> {
     let network = &manifest.network;
     let joined = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
-    let conntrack =
-        network.conntrack_max_entries.map_or_else(|| "no".to_owned(), |max| format!("yes, {max} entries"));
+    let used = network.conntrack_entries.unwrap_or(0);
+    let table = |max| format!("loaded, {used} of {max} entries used");
+    let conntrack = network.conntrack_max_entries.map_or_else(|| "not loaded".to_owned(), table);
     [
         ("net.core.rmem_max", shown(network.rmem_max_octets)),
         ("net.core.rmem_default", shown(network.rmem_default_octets)),
@@ -106,6 +106,21 @@ fn load(manifest: &Manifest) -> Vec<Row> {
     .to_vec()
 }
 
+/// Ascending numbers as `0-3,8`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let shown = |&(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.iter().map(shown).collect::<Vec<_>>().join(",")
+}
+
 fn shown(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
@@ -117,6 +132,12 @@ fn mebibytes(octets: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_are_shown_as_ranges() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(ranges(&[]), "");
+    }
 
     #[test]
     fn unknown_facts_are_left_out_and_changes_are_shown() {

@@ -5,6 +5,7 @@
 mod facts;
 mod files;
 mod preflight;
+mod processor;
 
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -15,6 +16,7 @@ use super::observe::cpu::{CpuTimes, parse_cpus};
 pub use facts::facts;
 use files::Files;
 pub use preflight::{Finding, Severity, preflight};
+pub use processor::Processor;
 
 /// How long the load of the idle machine is sampled.
 const LOAD_SAMPLE: Duration = Duration::from_millis(200);
@@ -55,36 +57,6 @@ pub struct Manifest {
     pub load: LoadSample,
 }
 
-/// The processors.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Processor {
-    /// For example `AMD EPYC 7763 64-Core Processor`.
-    pub model: Option<String>,
-    /// Those online.
-    pub online: usize,
-    /// Numbers of those that this process may use.
-    pub usable: Vec<usize>,
-    /// Threads of one core; more than 1 means SMT.
-    pub threads_per_core: Option<usize>,
-    /// Packages.
-    pub sockets: Option<usize>,
-    /// NUMA nodes.
-    pub numa_nodes: Option<usize>,
-    /// The frequency governors in use; empty where the system shows none (most virtual machines).
-    pub governors: Vec<String>,
-    /// The frequency driver.
-    pub frequency_driver: Option<String>,
-    /// The highest frequency in kHz.
-    pub frequency_max_khz: Option<u64>,
-    /// Whether frequencies above the nominal one are allowed.
-    pub turbo: Option<bool>,
-    /// Mitigations in force: the vulnerability and what is done about it.
-    pub mitigations: Vec<(String, String)>,
-    /// Vulnerabilities that are not mitigated.
-    pub vulnerable: Vec<String>,
-}
-
 /// Memory in octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -119,6 +91,8 @@ pub struct Network {
     pub port_range: Option<[u64; 2]>,
     /// The size of the connection tracking table; `None` where it is not loaded.
     pub conntrack_max_entries: Option<u64>,
+    /// Connections in that table: none while no firewall rule makes it track any.
+    pub conntrack_entries: Option<u64>,
     /// Whether `::1` is there.
     pub ipv6_loopback: bool,
 }
@@ -169,41 +143,6 @@ impl Manifest {
     }
 }
 
-impl Processor {
-    fn read(files: &Files, usable: Vec<usize>) -> Self {
-        let info = files.text("proc/cpuinfo");
-        let model = ["model name", "Model", "cpu model"];
-        let frequency = "sys/devices/system/cpu/cpu0/cpufreq";
-        let mut governors: Vec<String> = usable
-            .iter()
-            .filter_map(|cpu| {
-                files.line(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"))
-            })
-            .collect();
-        governors.sort();
-        governors.dedup();
-        let (mitigations, vulnerable) = mitigations(files);
-        Self {
-            model: model.iter().find_map(|key| files.value("proc/cpuinfo", key, ':')),
-            online: info.lines().filter(|line| line.starts_with("processor")).count(),
-            threads_per_core: files
-                .line("sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
-                .map(|list| files::parse_cpu_list(&list).len()),
-            sockets: distinct_packages(&info),
-            numa_nodes: files
-                .line("sys/devices/system/node/online")
-                .map(|list| files::parse_cpu_list(&list).len()),
-            governors,
-            frequency_driver: files.line(&format!("{frequency}/scaling_driver")),
-            frequency_max_khz: files.number(&format!("{frequency}/cpuinfo_max_freq")),
-            turbo: turbo(files),
-            mitigations,
-            vulnerable,
-            usable,
-        }
-    }
-}
-
 impl Memory {
     fn read(files: &Files) -> Self {
         let octets = |key: &str| {
@@ -236,6 +175,7 @@ impl Network {
             udp_mem_pages: files.numbers("proc/sys/net/ipv4/udp_mem"),
             port_range: files.numbers("proc/sys/net/ipv4/ip_local_port_range"),
             conntrack_max_entries: files.number("proc/sys/net/netfilter/nf_conntrack_max"),
+            conntrack_entries: files.number("proc/sys/net/netfilter/nf_conntrack_count"),
             ipv6_loopback: files
                 .text("proc/net/if_inet6")
                 .lines()
@@ -268,38 +208,6 @@ fn hypervisor(files: &Files) -> Option<String> {
         ["sys/hypervisor/type", "sys/class/dmi/id/product_name"].iter().find_map(|path| files.line(path));
     let virtualized = files.value("proc/cpuinfo", "flags", ':')?.split(' ').any(|flag| flag == "hypervisor");
     virtualized.then(|| named.unwrap_or_else(|| "unnamed".to_owned()))
-}
-
-/// Boost above the nominal frequency, by the switch of the driver that has one.
-fn turbo(files: &Files) -> Option<bool> {
-    let boost = files.number("sys/devices/system/cpu/cpufreq/boost").map(|on| on != 0);
-    boost.or_else(|| files.number("sys/devices/system/cpu/intel_pstate/no_turbo").map(|off| off == 0))
-}
-
-fn distinct_packages(cpuinfo: &str) -> Option<usize> {
-    let mut packages: Vec<&str> = cpuinfo
-        .lines()
-        .filter(|line| line.starts_with("physical id"))
-        .filter_map(|line| line.split(':').nth(1))
-        .collect();
-    packages.sort_unstable();
-    packages.dedup();
-    (!packages.is_empty()).then_some(packages.len())
-}
-
-/// What is mitigated and how, and what is not.
-fn mitigations(files: &Files) -> (Vec<(String, String)>, Vec<String>) {
-    const DIRECTORY: &str = "sys/devices/system/cpu/vulnerabilities";
-    let (mut mitigated, mut vulnerable) = (Vec::new(), Vec::new());
-    for name in files.names(DIRECTORY) {
-        let state = files.line(&format!("{DIRECTORY}/{name}")).unwrap_or_default();
-        if let Some(how) = state.strip_prefix("Mitigation: ") {
-            mitigated.push((name, how.to_owned()));
-        } else if state.starts_with("Vulnerable") {
-            vulnerable.push(name);
-        }
-    }
-    (mitigated, vulnerable)
 }
 
 #[cfg(test)]

@@ -205,17 +205,20 @@ fn port_range(manifest: &Manifest) -> Option<Finding> {
     Some(Finding::new("port range", format!("{first} to {last}, {ports} ports"), fault))
 }
 
+/// The module alone does nothing: only rules that need it make it track.
 fn conntrack(manifest: &Manifest) -> Option<Finding> {
-    let entries = manifest.network.conntrack_max_entries;
-    let evidence =
-        entries.map_or_else(|| "not loaded".to_owned(), |max| format!("loaded, {max} entries at most"));
+    let entries = manifest.network.conntrack_entries.unwrap_or(0);
+    let evidence = match manifest.network.conntrack_max_entries {
+        Some(max) => format!("loaded, {entries} of {max} entries used"),
+        None => "not loaded".to_owned(),
+    };
     let cost = "each packet is looked up, and a full table drops packets silently";
     let remedy =
-        "modprobe -r nf_conntrack where no firewall needs it, or add notrack rules for the ports measured";
+        "notrack rules for the ports measured, or modprobe -r nf_conntrack where no firewall needs it";
     Some(Finding::new(
         "connection tracking",
         evidence,
-        fault_if(entries.is_some(), Severity::Warning, cost, remedy),
+        fault_if(entries > 0, Severity::Warning, cost, remedy),
     ))
 }
 
@@ -283,7 +286,7 @@ mod tests {
             ("IPv6 loopback", Severity::Fatal, |m| m.network.ipv6_loopback = false),
             ("receive buffers", Severity::Warning, |m| m.network.rmem_max_octets = Some(212_992)),
             ("port range", Severity::Warning, |m| m.network.port_range = Some([60000, 50000])),
-            ("connection tracking", Severity::Warning, |m| m.network.conntrack_max_entries = Some(65536)),
+            ("connection tracking", Severity::Warning, |m| m.network.conntrack_entries = Some(9)),
         ];
         for (what, severity, change) in cases {
             let mut manifest = fit();

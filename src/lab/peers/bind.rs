@@ -1,4 +1,8 @@
 //! BIND 9 (ISC), a recursive resolver with a dns64 option.
+//!
+//! It opens a socket for each upstream query, on a random port that another query in flight may have: then one of the two
+//! loses its reply and is asked again after 1.2 s. About 1 in 10,000 at 6,000 q/s; a smaller port range makes it more. That
+//! is later than RFC 8219's timeout, and it is left as it is: the options against it are deprecated.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -266,6 +266,14 @@ pub fn free_port(address: IpAddr) -> io::Result<SocketAddr> {
     ))
 }
 
+/// Whether a server could answer here. BIND, for one, runs on without a word when it cannot.
+fn check_listen(listen: SocketAddr) -> io::Result<()> {
+    let in_words =
+        |error: io::Error| io::Error::new(error.kind(), format!("cannot listen at {listen}: {error}"));
+    UdpSocket::bind(listen).map_err(in_words)?;
+    TcpListener::bind(listen).map_err(in_words).map(drop)
+}
+
 #[cfg(test)]
 fn example_settings() -> PeerSettings {
     PeerSettings {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Peer, PeerError, PeerSettings, Probe, Ready, locate, version};
+use super::{Peer, PeerError, PeerSettings, Probe, Ready, check_listen, locate, version};
 use crate::lab::child::{Child, DiedWith, Launch};
 use crate::lab::scratch::Scratch;
 
@@ -42,6 +42,7 @@ pub fn start(
 ) -> Result<RunningPeer, PeerError> {
     let program = locate(peer)?;
     let version = version(peer)?;
+    check_listen(settings.listen).map_err(PeerError::Start)?;
     let scratch = Scratch::new(peer.name(), confinement(peer)).map_err(PeerError::Start)?;
     settings.directory = scratch.path().to_path_buf();
     let configuration = peer.configuration(&settings);
