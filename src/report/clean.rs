@@ -9,6 +9,17 @@ pub fn printable(text: String) -> String {
     text.chars().map(|c| if is_active(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// With a space that does not break between a number and what follows it: `58,125 q/s` stays on one line.
+pub fn unbroken(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut after_digit = false;
+    for c in text.chars() {
+        out.push(if c == ' ' && after_digit { '\u{a0}' } else { c });
+        after_digit = c.is_ascii_digit();
+    }
+    out
+}
+
 /// On one line, at most `most` characters.
 pub fn shortened(text: &str, most: usize) -> String {
     let line: String = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).take(most + 1).collect();
@@ -32,6 +43,11 @@ mod tests {
     fn escapes_do_not_reach_the_terminal() {
         assert_eq!(printable("a\u{1b}[31mb\0\u{202e}\n".to_owned()), "a\u{fffd}[31mb\u{fffd}\u{fffd}\n");
         assert_eq!(printable("µs\t–".to_owned()), "µs\t–");
+    }
+
+    #[test]
+    fn numbers_keep_their_units() {
+        assert_eq!(unbroken("at 5 q/s for 2 s"), "at 5\u{a0}q/s for 2\u{a0}s");
     }
 
     #[test]

@@ -82,12 +82,18 @@ pub fn time_of(value: u64) -> String {
     time_ns(value as f64)
 }
 
-/// A share: `3.42 %`, and `< 0.01 %` rather than a zero that is none.
+/// A share with two decimals, `3.42 %`, none if it is nothing or all, and `< 0.01 %` rather than a zero that is none.
 pub fn percent(value: f64) -> String {
     if value > 0.0 && value < 0.005 {
         return "< 0.01 %".to_owned();
     }
-    format!("{} %", short((value * 100.0).round() / 100.0))
+    let decimals = if value == 0.0 || value == 100.0 { 0 } else { 2 };
+    format!("{} %", real(value, decimals))
+}
+
+/// A given share without needless decimals: `95.9 %`.
+pub fn brief_percent(value: f64) -> String {
+    format!("{} %", short(value))
 }
 
 /// `part` of `whole` in percent; [`NONE`] of nothing. A share that is not everything is never printed as 100 %.

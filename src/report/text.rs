@@ -10,7 +10,7 @@ use super::words::{caveats, confidence, deviations, kept, p1_name, p99_name, ver
 /// Columns that a line may fill.
 const WIDTH: usize = 96;
 /// Columns of the labels.
-const LABEL: usize = 26;
+const LABEL: usize = 30;
 
 /// The verdict and its evidence in about twenty lines.
 pub fn text(results: &Results) -> String {
@@ -87,7 +87,7 @@ fn latency(trial: &Trial) -> String {
 }
 
 fn joined(first: &str, second: &str) -> String {
-    if second.is_empty() { first.to_owned() } else { format!("{first}; {}", shortened(second, 300)) }
+    if second.is_empty() { first.to_owned() } else { format!("{first}: {}", shortened(second, 300)) }
 }
 
 /// A label and its value; a long value goes on below itself.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::record::{Outcome, Results, Severity, State, Summary};
 
-use super::number::{NONE, percent, plural, rate, rate_of, seconds, short, time_of};
+use super::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, short, time_of};
 use super::select::{Tally, every_trial};
 
 /// RFC 8219 9: a trial SHOULD last at least this long, in seconds.
@@ -123,7 +123,7 @@ pub fn confidence(results: &Results) -> String {
                 " The median lies between {} and {} with {} confidence.",
                 rate_of(interval.low),
                 rate_of(interval.high),
-                percent(interval.confidence_pct)
+                brief_percent(interval.confidence_pct)
             );
         }
         None => text += " So few runs allow no confidence interval.",

@@ -22,8 +22,8 @@ pub fn latency(results: &Results, size: Size) -> Option<Chart> {
     let all: Vec<(f64, f64)> =
         half.into_iter().chain(best.iter().map(|(_, trial)| *trial)).flat_map(curve).collect();
     let (x_domain, y_domain) = domains(&all)?;
-    let ticks = Tick::of(&Scale::log(y_domain, (0.0, 1.0)), 6, brief_time_ns);
-    let frame = Frame::new(size, Tick::longest(&ticks), 1);
+    let ticks = Tick::of(&Scale::log(y_domain, (0.0, 1.0)), 9, brief_time_ns);
+    let frame = Frame::new(size, Tick::longest(&ticks), 3);
     let x = Scale::log(x_domain, (frame.left, frame.right));
     let y = Scale::log(y_domain, (frame.bottom, frame.top));
     let shares = Tick::of(&x, 8, |value| format!("{} %", plain(value)));

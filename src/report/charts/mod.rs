@@ -12,7 +12,7 @@ pub use losses::losses;
 pub use processors::processors;
 pub use rates::rates;
 pub use search::search;
-pub use series::series;
+pub use series::{PARTS_MIN, series};
 
 /// Runs that are drawn at most; all are in the tables.
 pub const RUNS: usize = 200;

@@ -44,7 +44,7 @@ fn domain(runs: &[(usize, &Run)]) -> (f64, f64) {
     let low = runs.iter().map(|(_, run)| run.qps).min().unwrap_or(0) as f64;
     let high =
         runs.iter().map(|(_, run)| run.qps.saturating_add(run.stop_width_qps)).max().unwrap_or(0) as f64;
-    let margin = ((high - low) * 0.15).max((high + low) * 0.03);
+    let margin = ((high - low) * 0.15).max((high + low) * 0.02);
     ((low - margin).max(0.0), high + margin)
 }
 

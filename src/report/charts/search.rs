@@ -20,7 +20,7 @@ pub fn search(results: &Results, number: usize, size: Size) -> Option<Chart> {
     let ticks = Tick::of(&Scale::linear(domain, (0.0, 1.0)), 4, |value| real(value, 0));
     let mut frame = Frame::new(size, Tick::longest(&ticks), 7);
     if size == Size::Small {
-        (frame.top, frame.bottom) = (26.0, frame.bottom + 4.0);
+        (frame.top, frame.bottom) = (30.0, frame.bottom + 4.0);
     }
     let y = Scale::linear(domain, (frame.bottom, frame.top));
     let x = Scale::linear((0.5, trials.len() as f64 + 0.5), (frame.left, frame.right));

@@ -9,13 +9,15 @@ use crate::report::svg::{
     Chart, Frame, Item, Scale, Shape, Size, Tick, band, label, legend, line, x_axis, y_axis,
 };
 
+/// Parts of a trial below which its course tells nothing.
+pub const PARTS_MIN: usize = 4;
 /// Height of the strip of failures.
 const STRIP: f64 = 46.0;
 
-/// Nothing if the trial has fewer than two parts.
+/// Nothing if the trial has too few parts to show a course.
 pub fn series(trial: &Trial, size: Size) -> Option<Chart> {
     let parts = parts(trial);
-    if parts.len() < 2 {
+    if parts.len() < PARTS_MIN {
         return None;
     }
     let highest = parts.iter().map(|part| part.sent_qps.max(part.valid_qps)).max_by(f64::total_cmp)?;

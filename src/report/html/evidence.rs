@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::table::{Cell, Column, table};
 use super::{figure, missing};
 use crate::report::charts;
-use crate::report::number::{count, percent, plural, rate_of, real};
+use crate::report::number::{brief_percent, count, percent, plural, rate_of, real};
 use crate::report::select::Tally;
 use crate::report::svg::Size;
 use crate::report::words::{p1_name, p99_name};
@@ -46,7 +46,7 @@ fn statistics(results: &Results) -> Markup {
         row("Dispersion, (highest - lowest) / median", percent(summary.dispersion_pct)),
     ];
     if let Some(interval) = &summary.median_interval {
-        let name = format!("{} confidence interval of the median", percent(interval.confidence_pct));
+        let name = format!("{} confidence interval of the median", brief_percent(interval.confidence_pct));
         rows.push(row(&name, format!("{} to {}", count(interval.low), count(interval.high))));
     }
     table(

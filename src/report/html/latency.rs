@@ -63,7 +63,7 @@ pub fn seconds(results: &Results) -> Markup {
     let typical = typical_run(results);
     let failed = typical.and_then(|(number, run)| Some((number, deciding_failure(run)?)));
     let half = results.latency_trial.as_ref();
-    let enough = |trial: &&Trial| trial.series.len() > 1;
+    let enough = |trial: &&Trial| trial.series.len() >= charts::PARTS_MIN;
     html! {
         @if let Some(trial) = half.filter(enough) {
             (figure(|size| charts::series(trial, size), &html! { "The trial at half the rate, " (rate_of(trial.rate_qps)) "." }))

@@ -2,6 +2,9 @@
 
 use maud::{Markup, html};
 
+use crate::report::clean::unbroken;
+use crate::report::number::{NONE, count, time_of};
+
 /// A column: its head, and whether it holds numbers.
 pub struct Column(pub &'static str, pub bool);
 
@@ -25,19 +28,19 @@ impl Cell {
 
     /// A whole number with separators.
     pub fn count(value: u64) -> Self {
-        Self::number(&crate::report::number::count(value), value as f64)
+        Self::number(&count(value), value as f64)
     }
 
     /// A time in nanoseconds.
     pub fn time(value: u64) -> Self {
-        Self::number(&crate::report::number::time_of(value), value as f64)
+        Self::number(&time_of(value), value as f64)
     }
 
     /// A number that may be unknown, written by `format`.
     pub fn maybe(value: Option<f64>, format: impl Fn(f64) -> String) -> Self {
         match value {
             Some(value) => Self::number(&format(value), value),
-            None => Self::number(crate::report::number::NONE, f64::NAN),
+            None => Self::number(NONE, f64::NAN),
         }
     }
 
@@ -77,7 +80,7 @@ pub fn facts(pairs: &[(&str, String)]) -> Markup {
     html! {
         dl.facts {
             @for (name, value) in pairs {
-                div { dt { (name) } dd { @if value.is_empty() { (crate::report::number::NONE) } @else { (value) } } }
+                div { dt { (name) } dd { @if value.is_empty() { (NONE) } @else { (unbroken(value)) } } }
             }
         }
     }

@@ -3,6 +3,7 @@
 use engine::record::{Results, Severity, Summary, Trial};
 use maud::{Markup, html};
 
+use crate::report::clean::unbroken;
 use crate::report::number::{count, percent, plural, rate, rate_of, real, time_of};
 use crate::report::words::{Caveat, caveats, confidence, kept, p1_name, p99_name, verdict as sentence};
 
@@ -12,7 +13,7 @@ pub fn verdict(results: &Results) -> Markup {
         section #verdict {
             h2 { a href="#verdict" { "Verdict" } }
             @if let Some(summary) = &results.summary { (safe_rate(summary)) }
-            p.lede { (sentence(results)) }
+            p.lede { (unbroken(&sentence(results))) }
             (answers(results))
             (warnings(&caveats(results)))
         }
@@ -23,8 +24,8 @@ fn safe_rate(summary: &Summary) -> Markup {
     let held = if summary.n <= 100 { "every run" } else { "99 of 100 runs" };
     html! {
         p.rate {
-            strong { (count(summary.p1)) } " q/s "
-            span { "is the safe rate: " (held) " held it without losing a query. " (p1_name(summary.n)) "." }
+            span { "Safe rate: " (held) " held it without losing a query. " (p1_name(summary.n)) }
+            strong { (count(summary.p1)) } " q/s"
         }
     }
 }
@@ -75,7 +76,7 @@ fn sureness(results: &Results) -> String {
 }
 
 fn answer(name: &str, value: &str, detail: &Markup) -> Markup {
-    html! { div { dt { (name) } dd { strong { (value) } span { (detail) } } } }
+    html! { div { dt { (unbroken(name)) } dd { strong { (unbroken(value)) } span { (detail) } } } }
 }
 
 fn warnings(caveats: &[Caveat]) -> Markup {

@@ -48,7 +48,7 @@ pub fn y_axis(frame: &Frame, scale: &Scale, ticks: &[Tick], title: &str) -> Mark
                 line.grid x1=(at(frame.left)) x2=(at(frame.right)) y1=(at(y)) y2=(at(y)) {}
                 text.tick x=(at(frame.left - 7.0)) y=(at(y + 4.0)) text-anchor="end" { (tick.label) }
             }
-            text.title x="2" y=(at(frame.top - 12.0)) { (title) }
+            text.title x="2" y=(at(frame.top - 14.0)) { (title) }
         }
     }
 }

@@ -66,7 +66,7 @@ impl Frame {
             height,
             left: (room(left_characters) + 12.0).max(24.0),
             right: width - (room(right_characters) + 12.0),
-            top: 44.0,
+            top: 54.0,
             bottom: height - 44.0,
         }
     }

@@ -64,7 +64,7 @@ fn tamed(value: f64) -> f64 {
 fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let rough = (high - low) / wanted.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= rough * 0.999);
+    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= rough * 0.7);
     let step = step.unwrap_or(10.0 * power);
     let first = (low / step - 1e-9).ceil();
     let last = (high / step + 1e-9).floor();
