@@ -1,1 +1,30 @@
 //! From a record to what a person reads. Knows only the record.
+//!
+//! Everything here is a function of [`engine::record::Results`]: text for the terminal, one HTML page, CSV, SVG and
+//! LaTeX. Charts are SVG of our own (`svg`, `charts`), styled by classes, so that one drawing serves light, dark and
+//! print; `words` holds every sentence, so that all forms say the same.
+
+mod charts;
+mod clean;
+mod csv;
+mod figures;
+mod html;
+mod latex;
+mod load;
+pub mod number;
+mod select;
+mod svg;
+mod text;
+mod trial_text;
+mod words;
+mod write;
+
+pub use csv::trials_csv;
+pub use figures::svg_figures;
+pub use html::html;
+pub use latex::latex_tables;
+pub use load::{FILE, LoadError, load};
+pub use text::text;
+pub use trial_text::trial_text;
+pub use words::verdict;
+pub use write::write_all;

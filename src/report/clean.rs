@@ -1,0 +1,60 @@
+//! Texts of a record may come from a hostile server: nothing of them may act on the reader's terminal or page.
+
+/// The text with every character replaced that is no visible text: controls other than line feed and tab, marks that
+/// reverse the direction of writing, and code points that XML does not allow.
+pub fn printable(text: String) -> String {
+    if !text.chars().any(is_active) {
+        return text;
+    }
+    text.chars().map(|c| if is_active(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// With a space that does not break between a number and what follows it: `58,125 q/s` stays on one line.
+pub fn unbroken(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut after_digit = false;
+    for c in text.chars() {
+        out.push(if c == ' ' && after_digit { '\u{a0}' } else { c });
+        after_digit = c.is_ascii_digit();
+    }
+    out
+}
+
+/// On one line, at most `most` characters.
+pub fn shortened(text: &str, most: usize) -> String {
+    let line: String = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).take(most + 1).collect();
+    match line.char_indices().nth(most.saturating_sub(1)) {
+        Some((end, _)) if line.chars().count() > most => format!("{}…", line[..end].trim_end()),
+        _ => line,
+    }
+}
+
+fn is_active(c: char) -> bool {
+    let reverses = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let not_xml = matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}');
+    reverses || not_xml || (c.is_control() && c != '\n' && c != '\t')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_do_not_reach_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\0\u{202e}\n".to_owned()), "a\u{fffd}[31mb\u{fffd}\u{fffd}\n");
+        assert_eq!(printable("µs\t–".to_owned()), "µs\t–");
+    }
+
+    #[test]
+    fn numbers_keep_their_units() {
+        assert_eq!(unbroken("at 5 q/s for 2 s"), "at 5\u{a0}q/s for 2\u{a0}s");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shortened("äöü", 3), "äöü");
+        assert_eq!(shortened("äöüß", 3), "äö…");
+        assert_eq!(shortened("a\nb", 8), "a b");
+        assert_eq!(shortened("abc", 0), "…");
+    }
+}

@@ -1,0 +1,159 @@
+//! What the measurement stood on: self-test, settings, server, machine.
+
+use engine::record::{Fact, Finding, Results, SelfTest, Severity};
+use maud::{Markup, html};
+
+use super::table::{Cell, Column, facts, table};
+use super::verdict::class;
+use super::{missing, trials};
+use crate::report::number::{count, rate_of, seconds, short};
+use crate::report::select::every_trial;
+
+/// The certificate of RFC 8219 9.2.1.
+pub fn selftest(results: &Results) -> Markup {
+    let Some(test) = &results.selftest else {
+        return missing("No self-test was run: nothing shows that the Tester is not the limit.");
+    };
+    let entries: Vec<_> =
+        every_trial(results).into_iter().filter(|entry| entry.phase == "self-test").collect();
+    html! {
+        p.certificate.(if test.passed { "kept" } else { "broken" }) { (certificate(test)) }
+        (facts(&[
+            ("Rate it must reach, 2.2 times the highest rate of the search", rate_of(test.required_qps)),
+            ("Answers counted within", seconds(test.timeout_s)),
+            ("Certified up to", rate_of(test.certified_qps)),
+        ]))
+        @if !entries.is_empty() { (trials::table_of("Trials of the self-test", &entries)) }
+    }
+}
+
+fn certificate(test: &SelfTest) -> Markup {
+    html! {
+        @if test.passed {
+            strong { "✓ Passed. " }
+            "Without a server between, this Tester answered itself at " (rate_of(test.required_qps)) ": it is fit to measure servers up to "
+            (rate_of(test.certified_qps)) "."
+        } @else {
+            strong { "✕ Not passed. " }
+            "This Tester did not reach " (rate_of(test.required_qps)) ". "
+            @if test.certified_qps > 0 { "It is fit to measure servers up to " (rate_of(test.certified_qps)) "." }
+            @else { "It is not fit to measure any rate." }
+        }
+    }
+}
+
+/// What was asked and how.
+pub fn settings(results: &Results) -> Markup {
+    let asked = &results.settings;
+    let [low, high] = asked.rate_range_qps;
+    let processors = numbers(&asked.tester_cpus);
+    facts(&[
+        ("Preset", asked.preset.clone()),
+        ("Search", asked.search.clone()),
+        ("Repetitions", count(u64::from(asked.repetitions))),
+        ("Length of a trial", seconds(asked.trial_s)),
+        ("Timeout", seconds(asked.timeout_s)),
+        ("Pause between trials", seconds(asked.settle_s)),
+        ("Stop width", format!("{} % of the lower bound", short(asked.width_pct))),
+        ("Rates of the search", format!("{} to {}", count(low), rate_of(high))),
+        ("Names", format!("{} under {}, from number {}", asked.names, asked.suffix, count(asked.first_name))),
+        ("DNS64 prefix", asked.prefix.clone()),
+        ("Validity", asked.validity.clone()),
+        ("Names with AAAA", format!("{} %", asked.aaaa_share_pct)),
+        ("Names cached", format!("{} %", asked.cached_share_pct)),
+        ("TTL", asked.ttl_s.map(|ttl| seconds(f64::from(ttl))).unwrap_or_default()),
+        ("Threads of the Measurer", count(asked.threads as u64)),
+        ("Source ports", count(asked.source_ports as u64)),
+        ("I/O", asked.io.clone()),
+        ("Processors of the Tester", processors),
+        ("AuthDNS", asked.auth.clone()),
+    ])
+}
+
+fn numbers(processors: &[usize]) -> String {
+    processors.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The device under test and its configuration.
+pub fn server(results: &Results) -> Markup {
+    let dut = &results.dut;
+    html! {
+        (facts(&[
+            ("Name", dut.name.clone()),
+            ("Version", dut.version.clone()),
+            ("Asked at", dut.address.clone()),
+            ("Processors", numbers(&dut.cpus)),
+        ]))
+        @match &dut.configuration {
+            Some(text) => details { summary { "Its configuration" } pre tabindex="0" { code { (text) } } },
+            None => (missing("Its configuration is not ours and is not known.")),
+        }
+    }
+}
+
+/// Findings, what changed during the measurement, then all facts.
+pub fn environment(results: &Results) -> Markup {
+    let machine = &results.environment;
+    let changed: Vec<&Fact> = machine.facts.iter().filter(|fact| fact.after.is_some()).collect();
+    if machine.facts.is_empty() && machine.findings.is_empty() {
+        return missing("Nothing of the machine was recorded.");
+    }
+    html! {
+        @if machine.findings.is_empty() {
+            p { "Nothing was found that may limit or disturb a measurement." }
+        } @else {
+            ul.findings { @for finding in &machine.findings { (self::finding(finding)) } }
+        }
+        @if changed.is_empty() {
+            p { "Nothing recorded here changed between the start and the end." }
+        } @else {
+            (changes(&changed))
+        }
+        details open[machine.facts.len() <= 40] {
+            summary { "All facts of the machine" }
+            (all_facts(&machine.facts))
+        }
+    }
+}
+
+fn finding(finding: &Finding) -> Markup {
+    let word = match finding.severity {
+        Severity::Info => "Good to know",
+        Severity::Warning => "Results may suffer",
+        Severity::Fatal => "Nothing can be measured so",
+    };
+    html! {
+        li.(class(finding.severity)) {
+            strong { (word) ": " (finding.what) ". " }
+            @if !finding.evidence.is_empty() { span.evidence { (finding.evidence) } }
+            @if !finding.remedy.is_empty() { span.remedy { "Remedy: " (finding.remedy) } }
+        }
+    }
+}
+
+fn changes(changed: &[&Fact]) -> Markup {
+    let row = |fact: &&Fact| {
+        let after = fact.after.as_deref().unwrap_or("");
+        vec![Cell::text(&fact.name), Cell::text(&fact.group), Cell::text(&fact.before), Cell::text(after)]
+    };
+    let columns =
+        [Column("Fact", false), Column("Of", false), Column("Before", false), Column("After", false)];
+    table("What differs after the measurement", &columns, &changed.iter().map(row).collect::<Vec<_>>())
+}
+
+fn all_facts(all: &[Fact]) -> Markup {
+    let groups = all.chunk_by(|a, b| a.group == b.group);
+    html! {
+        @for group in groups {
+            h3 { (group[0].group) }
+            dl.facts {
+                @for fact in group {
+                    div {
+                        dt { (fact.name) }
+                        dd { (fact.before) @if let Some(after) = &fact.after { em.changed { " → " (after) } } }
+                    }
+                }
+            }
+        }
+    }
+}

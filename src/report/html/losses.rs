@@ -1,0 +1,188 @@
+//! What stopped the rate from rising: where queries were lost, and who was busy.
+
+use std::collections::BTreeMap;
+
+use engine::record::{Observation, Results, Trial};
+use maud::{Markup, html};
+
+use super::table::{Cell, Column, table};
+use super::{figure, missing};
+use crate::report::charts;
+use crate::report::clean::shortened;
+use crate::report::number::{count, octets, percent, rate_of, real, share};
+use crate::report::select::{best_pass, deciding_failure, place, tester_cpu_pct, typical_run};
+
+/// Wrong answers that are listed.
+const REASONS: usize = 50;
+
+/// The flow of the deciding failure, and all deciding failures as rows.
+pub fn losses(results: &Results) -> Markup {
+    let failures =
+        results.runs.iter().enumerate().filter_map(|(index, run)| Some((index + 1, deciding_failure(run)?)));
+    let failures: Vec<(usize, &Trial)> = failures.collect();
+    if failures.is_empty() {
+        return missing("No trial failed above a rate that passed: nothing decided by loss.");
+    }
+    let typical = typical_run(results).and_then(|(number, run)| Some((number, deciding_failure(run)?)));
+    html! {
+        @if let Some((number, trial)) = typical {
+            (figure(|size| charts::losses(trial, size), &html! {
+                "Every query of the trial that stopped run " (number) " at " (rate_of(trial.rate_qps)) ", from the schedule to its \
+                 end. The least streams are drawn wider than they are, to be seen."
+            }))
+        }
+        (accounting(&failures))
+        (reasons(&failures))
+    }
+}
+
+fn accounting(failures: &[(usize, &Trial)]) -> Markup {
+    let row = |(number, trial): &(usize, &Trial)| {
+        let places: Vec<String> = (trial.losses.iter())
+            .filter(|(_, number)| **number > 0)
+            .take(12)
+            .map(|(name, number)| format!("{}: {}", shortened(&place(name), 40), count(*number)))
+            .collect();
+        let missing = trial.scheduled.saturating_sub(trial.valid);
+        vec![
+            Cell::count(*number as u64),
+            Cell::count(trial.rate_qps),
+            Cell::count(trial.scheduled),
+            Cell::count(trial.sent),
+            Cell::count(trial.valid),
+            Cell::count(trial.invalid),
+            Cell::count(trial.late),
+            Cell::count(trial.lost),
+            Cell::number(&share(missing, trial.scheduled), missing as f64 / trial.scheduled.max(1) as f64),
+            Cell::text(&places.join(", ")),
+        ]
+    };
+    let columns = [
+        Column("Run", true),
+        Column("Rate, q/s", true),
+        Column("Due", true),
+        Column("Sent", true),
+        Column("Valid", true),
+        Column("Invalid", true),
+        Column("Late", true),
+        Column("Lost", true),
+        Column("Without answer", true),
+        Column("By place", false),
+    ];
+    table("The trial that stopped each run", &columns, &failures.iter().map(row).collect::<Vec<_>>())
+}
+
+fn reasons(failures: &[(usize, &Trial)]) -> Markup {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (reason, number) in failures.iter().flat_map(|(_, trial)| &trial.invalid_reasons) {
+        let sum = all.entry(reason).or_default();
+        *sum = sum.saturating_add(*number);
+    }
+    let rows =
+        all.iter().take(REASONS).map(|(reason, number)| vec![Cell::text(reason), Cell::count(*number)]);
+    let rows: Vec<Vec<Cell>> = rows.collect();
+    html! {
+        @if !rows.is_empty() {
+            (table("What the first invalid answers had wrong", &[Column("Reason", false), Column("Answers", true)], &rows))
+        }
+    }
+}
+
+/// The bottleneck with its evidence, and processor time and counters of the deciding trials.
+pub fn processors(results: &Results) -> Markup {
+    let typical = typical_run(results).and_then(|(number, run)| Some((number, best_pass(run)?)));
+    let observed = observed(results);
+    html! {
+        @if let Some(found) = &results.bottleneck {
+            p { "What limited the rate: " strong { (found.cause) } "." @if !found.evidence.is_empty() { " " (found.evidence) } }
+        }
+        @if let Some((number, trial)) = typical {
+            (figure(|size| charts::processors(trial, size), &html! {
+                "Processor time during the trial of run " (number) " that passed at " (rate_of(trial.rate_qps)) ". A thread near \
+                 100 % can do no more."
+            }))
+        }
+        @if observed.is_empty() {
+            (missing("No counters of the machine were read."))
+        } @else {
+            (processor_table(&observed))
+            (counter_table(&observed))
+        }
+    }
+}
+
+type Observed<'a> = (String, &'a Trial, &'a Observation);
+
+fn observed(results: &Results) -> Vec<Observed<'_>> {
+    let half = results.latency_trial.iter().map(|trial| ("half rate".to_owned(), trial));
+    let decided = results.runs.iter().enumerate().flat_map(|(index, run)| {
+        let passed = best_pass(run).map(|trial| (format!("run {}, passed", index + 1), trial));
+        let failed = deciding_failure(run).map(|trial| (format!("run {}, failed", index + 1), trial));
+        passed.into_iter().chain(failed)
+    });
+    half.chain(decided).filter_map(|(name, trial)| Some((name, trial, trial.observation.as_ref()?))).collect()
+}
+
+fn processor_table(observed: &[Observed<'_>]) -> Markup {
+    let micros = |value: f64| format!("{} µs", real(value, 2));
+    let row = |(name, trial, seen): &Observed<'_>| {
+        vec![
+            Cell::text(name),
+            Cell::count(trial.rate_qps),
+            Cell::maybe(seen.dut_cpu_us_per_query, micros),
+            Cell::maybe(seen.dut_cpu_pct, percent),
+            Cell::maybe(seen.dut_hottest_thread_pct, percent),
+            Cell::text(&shortened(seen.dut_hottest_thread.as_deref().unwrap_or(""), 30)),
+            Cell::maybe(seen.tester_cpu_us_per_query, micros),
+            Cell::maybe(tester_cpu_pct(trial), percent),
+            Cell::maybe(seen.foreign_cpu_pct, percent),
+            Cell::maybe(seen.steal_pct, percent),
+        ]
+    };
+    let columns = [
+        Column("Trial", false),
+        Column("Rate, q/s", true),
+        Column("Server per query", true),
+        Column("Server", true),
+        Column("Busiest thread", true),
+        Column("Its name", false),
+        Column("Tester per query", true),
+        Column("Tester", true),
+        Column("Anything else", true),
+        Column("Hypervisor", true),
+    ];
+    table(
+        "Processor time, in percent of one processor",
+        &columns,
+        &observed.iter().map(row).collect::<Vec<_>>(),
+    )
+}
+
+fn counter_table(observed: &[Observed<'_>]) -> Markup {
+    let whole = |value: Option<u64>| Cell::maybe(value.map(|value| value as f64), |value| real(value, 0));
+    let row = |(name, trial, seen): &Observed<'_>| {
+        vec![
+            Cell::text(name),
+            Cell::count(trial.rate_qps),
+            whole(seen.dut_socket_drops),
+            whole(seen.softnet_drops),
+            whole(seen.auth_queries),
+            whole(seen.auth_answers),
+            whole(seen.auth_socket_drops),
+            Cell::maybe(seen.auth_queries_per_query, |ratio| real(ratio, 3)),
+            Cell::maybe(seen.dut_memory_octets.map(|size| size as f64), |size| octets(size as u64)),
+        ]
+    };
+    let columns = [
+        Column("Trial", false),
+        Column("Rate, q/s", true),
+        Column("Dropped at server's socket", true),
+        Column("Dropped before sockets", true),
+        Column("AuthDNS queries", true),
+        Column("AuthDNS answers", true),
+        Column("Dropped at AuthDNS", true),
+        Column("AuthDNS queries per query", true),
+        Column("Server's memory", true),
+    ];
+    table("Counters", &columns, &observed.iter().map(row).collect::<Vec<_>>())
+}

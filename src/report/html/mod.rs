@@ -1,0 +1,146 @@
+//! The report as one page that works without a network.
+//!
+//! The verdict comes first, then the evidence in the order in which a doubtful reader asks for it.
+
+mod context;
+mod evidence;
+mod latency;
+mod losses;
+mod rfc;
+mod table;
+mod trials;
+mod verdict;
+
+use engine::record::Results;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::clean::{printable, shortened};
+use super::number::seconds;
+use super::svg::{Chart, STYLE, Size};
+use super::words::{dut_name, instant, took};
+
+/// Nothing may be fetched, whatever the record holds.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
+                      form-action 'none'";
+
+type Content = fn(&Results) -> Markup;
+
+/// The sections: anchor, title, content.
+const SECTIONS: [(&str, &str, Content); 14] = [
+    ("rates", "Rate of each run", evidence::rates),
+    ("searches", "Path of each search", evidence::searches),
+    ("latency", "Latency", latency::latency),
+    ("seconds", "Second by second", latency::seconds),
+    ("pacing", "Pacing", latency::pacing),
+    ("losses", "Where queries were lost", losses::losses),
+    ("processors", "Who was busy", losses::processors),
+    ("selftest", "Self-test", context::selftest),
+    ("rfc8219", "RFC 8219 checklist", rfc::checklist),
+    ("settings", "Settings", context::settings),
+    ("server", "The server", context::server),
+    ("environment", "Environment", context::environment),
+    ("method", "Method", rfc::method),
+    ("trials", "Every trial", trials::trials),
+];
+
+/// The whole page.
+pub fn html(results: &Results) -> String {
+    let title = format!("{}: {} of Sextant", shortened(&dut_name(results), 80), shortened(&results.kind, 20));
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(include_str!("page.css"))) }
+            }
+            body {
+                a.skip href="#verdict" { "To the verdict" }
+                (head(results))
+                div.columns {
+                    (contents())
+                    main {
+                        (verdict::verdict(results))
+                        @for (anchor, title, content) in SECTIONS { (section(anchor, title, &content(results))) }
+                    }
+                }
+                (foot(results))
+                div #tip role="presentation" hidden {}
+                script { (PreEscaped(include_str!("page.js"))) }
+            }
+        }
+    };
+    printable(page.into_string())
+}
+
+fn head(results: &Results) -> Markup {
+    let preset = if results.settings.preset.is_empty() {
+        String::new()
+    } else {
+        format!(", preset {}", results.settings.preset)
+    };
+    html! {
+        header {
+            p.kind { "DNS64 performance by RFC 8219: " (results.kind) (preset) }
+            h1 { (dut_name(results)) }
+            p.when {
+                (instant(&results.started_utc))
+                @if let Some(time) = took(results) { ", took " (seconds(time.as_secs_f64().round())) }
+                @if !results.tool.is_empty() { ", measured by " (results.tool) }
+            }
+        }
+    }
+}
+
+fn contents() -> Markup {
+    html! {
+        nav aria-label="Contents" {
+            ol {
+                li { a href="#verdict" { "Verdict" } }
+                @for (anchor, title, _) in SECTIONS { li { a href={ "#" (anchor) } { (title) } } }
+            }
+        }
+    }
+}
+
+fn section(anchor: &str, title: &str, content: &Markup) -> Markup {
+    html! {
+        section id=(anchor) {
+            h2 { a href={ "#" (anchor) } { (title) } }
+            (content)
+        }
+    }
+}
+
+fn foot(results: &Results) -> Markup {
+    html! {
+        footer {
+            p {
+                "In the same directory: " a href="results.json" { "results.json" } " (schema " (results.schema) "), "
+                a href="trials.csv" { "trials.csv" } ", and the charts and tables of this page in "
+                a href="figures/" { "figures" } " (SVG) and " a href="tables/" { "tables" } " (LaTeX)."
+            }
+        }
+    }
+}
+
+/// A chart in two drawings, of which the page shows the one that fits, with its caption.
+fn figure(chart: impl Fn(Size) -> Option<Chart>, caption: &Markup) -> Markup {
+    html! {
+        @if let (Some(wide), Some(narrow)) = (chart(Size::Wide), chart(Size::Narrow)) {
+            figure {
+                (wide.inline("wide"))
+                (narrow.inline("narrow"))
+                figcaption { (caption) }
+            }
+        }
+    }
+}
+
+/// What stands where a part of the record is missing.
+fn missing(text: &str) -> Markup {
+    html! { p.missing { (text) } }
+}

@@ -1,0 +1,87 @@
+//! Tables that sort by a click on their heads.
+
+use maud::{Markup, html};
+
+use crate::report::clean::unbroken;
+use crate::report::number::{NONE, count, time_of};
+
+/// A column: its head, and whether it holds numbers.
+pub struct Column(pub &'static str, pub bool);
+
+/// A cell: what is shown, and what it sorts by if that is not its text.
+pub struct Cell {
+    shown: Markup,
+    key: Option<String>,
+}
+
+impl Cell {
+    /// Something to read.
+    pub fn text(text: &str) -> Self {
+        Self { shown: html! { (text) }, key: None }
+    }
+
+    /// A number as it is written, and its value.
+    pub fn number(shown: &str, value: f64) -> Self {
+        let key = if value.is_finite() { value.to_string() } else { String::new() };
+        Self { shown: html! { (shown) }, key: Some(key) }
+    }
+
+    /// A whole number with separators.
+    pub fn count(value: u64) -> Self {
+        Self::number(&count(value), value as f64)
+    }
+
+    /// A time in nanoseconds.
+    pub fn time(value: u64) -> Self {
+        Self::number(&time_of(value), value as f64)
+    }
+
+    /// A number that may be unknown, written by `format`.
+    pub fn maybe(value: Option<f64>, format: impl Fn(f64) -> String) -> Self {
+        match value {
+            Some(value) => Self::number(&format(value), value),
+            None => Self::number(NONE, f64::NAN),
+        }
+    }
+
+    /// Anything, with what it sorts by.
+    pub fn markup(shown: Markup, key: &str) -> Self {
+        Self { shown, key: Some(key.to_owned()) }
+    }
+}
+
+/// A table with a caption; the first cell of a row heads it. It scrolls sideways where it is too wide.
+pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(caption) {
+            table.sort {
+                caption { (caption) }
+                thead { tr { @for Column(title, number) in columns { th.n[*number] scope="col" { (title) } } } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (index, (cell, Column(_, number))) in row.iter().zip(columns).enumerate() {
+                                @if index == 0 {
+                                    th.n[*number] scope="row" data-key=[&cell.key] { (cell.shown) }
+                                } @else {
+                                    td.n[*number] data-key=[&cell.key] { (cell.shown) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Names and values below each other.
+pub fn facts(pairs: &[(&str, String)]) -> Markup {
+    html! {
+        dl.facts {
+            @for (name, value) in pairs {
+                div { dt { (name) } dd { @if value.is_empty() { (NONE) } @else { (unbroken(value)) } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Every trial of the measurement in one table.
+
+use engine::record::{Outcome, Results};
+use maud::{Markup, html};
+
+use super::missing;
+use super::table::{Cell, Column, table};
+use crate::report::clean::shortened;
+use crate::report::number::{NONE, percent, seconds};
+use crate::report::select::{Entry, every_trial, outcome_word};
+
+/// Trials that the page shows, so that it opens at once; all are in trials.csv.
+const SHOWN: usize = 2_000;
+
+/// In the order they were run.
+pub fn trials(results: &Results) -> Markup {
+    let entries = every_trial(results);
+    if entries.is_empty() {
+        return missing("No trial has been run.");
+    }
+    let shown = &entries[..entries.len().min(SHOWN)];
+    html! {
+        (table_of("All trials, in the order they were run", shown))
+        @if entries.len() > SHOWN { p { (entries.len() - SHOWN) " more are in " a href="trials.csv" { "trials.csv" } "." } }
+    }
+}
+
+/// These trials, a row each.
+pub fn table_of(caption: &str, entries: &[Entry<'_>]) -> Markup {
+    let columns = [
+        Column("Trial", false),
+        Column("Rate, q/s", true),
+        Column("Length", true),
+        Column("Outcome", false),
+        Column("Sent", true),
+        Column("Valid", true),
+        Column("Invalid", true),
+        Column("Late", true),
+        Column("Lost", true),
+        Column("p50", true),
+        Column("p99", true),
+        Column("Slowest", true),
+        Column("Sent late by, p99", true),
+        Column("10 ms worst", true),
+        Column("Reason", false),
+    ];
+    let rows: Vec<Vec<Cell>> = entries.iter().enumerate().map(|(index, entry)| row(index, entry)).collect();
+    table(caption, &columns, &rows)
+}
+
+fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
+    let trial = entry.trial;
+    let name = match entry.run {
+        Some(run) => format!("run {run}, {}", entry.number),
+        None => format!("{}, {}", entry.phase, entry.number),
+    };
+    let time = |value: u64| if trial.valid > 0 { Cell::time(value) } else { Cell::number(NONE, f64::NAN) };
+    vec![
+        Cell::markup(html! { (name) }, &index.to_string()),
+        Cell::count(trial.rate_qps),
+        Cell::number(&seconds(trial.duration_s), trial.duration_s),
+        Cell::markup(outcome(trial.outcome), outcome_word(trial.outcome)),
+        Cell::count(trial.sent),
+        Cell::count(trial.valid),
+        Cell::count(trial.invalid),
+        Cell::count(trial.late),
+        Cell::count(trial.lost),
+        time(trial.latency_ns.p50),
+        time(trial.latency_ns.p99),
+        time(trial.latency_ns.max),
+        Cell::time(trial.schedule_error_ns.p99),
+        Cell::number(&percent(trial.windows.ms10.worst_pct), trial.windows.ms10.worst_pct),
+        Cell::text(&shortened(trial.void.as_deref().unwrap_or(""), 160)),
+    ]
+}
+
+/// By word, sign and colour.
+fn outcome(outcome: Outcome) -> Markup {
+    let sign = match outcome {
+        Outcome::Pass => "●",
+        Outcome::Fail => "✕",
+        Outcome::Void => "◇",
+    };
+    html! { span.(outcome_word(outcome)) { (sign) " " (outcome_word(outcome)) } }
+}

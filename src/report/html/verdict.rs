@@ -1,0 +1,101 @@
+//! The verdict: the numbers that decide, and what to mind before believing them.
+
+use engine::record::{Results, Severity, Summary, Trial};
+use maud::{Markup, html};
+
+use crate::report::clean::unbroken;
+use crate::report::number::{count, percent, plural, rate, rate_of, real, time_of};
+use crate::report::words::{Caveat, caveats, confidence, kept, p1_name, p99_name, verdict as sentence};
+
+/// The first section.
+pub fn verdict(results: &Results) -> Markup {
+    html! {
+        section #verdict {
+            h2 { a href="#verdict" { "Verdict" } }
+            @if let Some(summary) = &results.summary { (safe_rate(summary)) }
+            p.lede { (unbroken(&sentence(results))) }
+            (answers(results))
+            (warnings(&caveats(results)))
+        }
+    }
+}
+
+fn safe_rate(summary: &Summary) -> Markup {
+    let held = if summary.n <= 100 { "every run" } else { "99 of 100 runs" };
+    html! {
+        p.rate {
+            span { "Safe rate: " (held) " held it without losing a query. " (p1_name(summary.n)) }
+            strong { (count(summary.p1)) } " q/s"
+        }
+    }
+}
+
+fn answers(results: &Results) -> Markup {
+    html! {
+        dl.answers {
+            @if let Some(summary) = &results.summary {
+                (answer("Median of the runs", &rate(summary.median), &html! {
+                    (p99_name(summary.n)) " " (rate_of(summary.p99)) "; dispersion " (percent(summary.dispersion_pct))
+                }))
+            }
+            @if let Some(trial) = &results.latency_trial { (latency(trial)) }
+            @if let Some(found) = &results.bottleneck {
+                (answer("What limited it", &found.cause, &html! { (found.evidence) }))
+            }
+            @if results.summary.is_some() {
+                (answer("How sure we are", &sureness(results), &html! { (confidence(results)) }))
+            }
+        }
+    }
+}
+
+fn latency(trial: &Trial) -> Markup {
+    let times = &trial.latency_ns;
+    let name = format!("Latency at half the rate, {}", rate_of(trial.rate_qps));
+    if trial.valid == 0 {
+        return answer(&name, "no valid answer", &html! {});
+    }
+    answer(
+        &name,
+        &format!("{} median", time_of(times.p50)),
+        &html! {
+            "99 % within " (time_of(times.p99)) ", 99.9 % within " (time_of(times.p999)) ", slowest " (time_of(times.max))
+        },
+    )
+}
+
+fn sureness(results: &Results) -> String {
+    let (kept, of) = kept(results);
+    match (&results.summary, of) {
+        (Some(summary), 0) => plural(summary.n, "run", "runs"),
+        (Some(summary), _) => {
+            format!("{}; RFC 8219: {} of {} kept", plural(summary.n, "run", "runs"), real(kept as f64, 0), of)
+        }
+        (None, _) => String::new(),
+    }
+}
+
+fn answer(name: &str, value: &str, detail: &Markup) -> Markup {
+    html! { div { dt { (unbroken(name)) } dd { strong { (unbroken(value)) } span { (detail) } } } }
+}
+
+fn warnings(caveats: &[Caveat]) -> Markup {
+    html! {
+        @if !caveats.is_empty() {
+            ul.caveats aria-label="What to mind" {
+                @for caveat in caveats {
+                    li.(class(caveat.severity)) { strong { (caveat.title) ". " } (caveat.text) }
+                }
+            }
+        }
+    }
+}
+
+/// The class of a severity, also of findings.
+pub fn class(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Fatal => "fatal",
+    }
+}

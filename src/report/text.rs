@@ -1,0 +1,136 @@
+//! The result on a terminal.
+
+use engine::record::{Results, Severity, Trial};
+
+use super::clean::{printable, shortened};
+use super::number::{count, percent, plural, rate, rate_of, time_of};
+use super::select::{Tally, every_trial};
+use super::words::{caveats, confidence, deviations, kept, p1_name, p99_name, verdict};
+
+/// Columns that a line may fill.
+const WIDTH: usize = 96;
+/// Columns of the labels.
+const LABEL: usize = 30;
+
+/// The verdict and its evidence in about twenty lines.
+pub fn text(results: &Results) -> String {
+    let mut out = wrapped("", &verdict(results), 0);
+    out.push('\n');
+    for (label, value) in summary_lines(results) {
+        out += &line(&label, &value);
+    }
+    let caveats = caveats(results);
+    if !caveats.is_empty() {
+        out.push('\n');
+    }
+    for caveat in caveats {
+        let mark = if caveat.severity == Severity::Info { "note" } else { "mind" };
+        out += &wrapped(&format!("  {mark}  "), &format!("{}: {}", caveat.title, caveat.text), 8);
+    }
+    printable(out)
+}
+
+fn summary_lines(results: &Results) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut add = |label: &str, value: String| lines.push((label.to_owned(), value));
+    if let Some(summary) = &results.summary {
+        add(&format!("Safe rate, {}", p1_name(summary.n)), rate_of(summary.p1));
+        add("Median", rate(summary.median));
+        add(&p99_name(summary.n), rate_of(summary.p99));
+        add("Dispersion", format!("{} of the median", percent(summary.dispersion_pct)));
+        add("How sure", confidence(results));
+    }
+    if !results.runs.is_empty() {
+        add("Rates found", rates(results));
+    }
+    if let Some(trial) = &results.latency_trial {
+        add(&format!("Latency at {}", rate_of(trial.rate_qps)), latency(trial));
+    }
+    if let Some(found) = &results.bottleneck {
+        add("Limited by", joined(&found.cause, &found.evidence));
+    }
+    if let Some(test) = &results.selftest {
+        let passed = if test.passed { "passed" } else { "not passed" };
+        add("Self-test (9.2.1)", format!("{passed}; certified up to {}", rate_of(test.certified_qps)));
+    }
+    let tally = Tally::of(every_trial(results).iter().map(|entry| entry.trial));
+    if tally.total() > 0 {
+        let trials = plural(tally.total(), "trial", "trials");
+        add("Trials", format!("{trials}: {} passed, {} failed, {} void", tally.pass, tally.fail, tally.void));
+    }
+    let (kept, of) = kept(results);
+    if of > 0 {
+        let short_of = deviations(results).join("; ");
+        add("RFC 8219", joined(&format!("{kept} of {of} requirements kept"), &short_of));
+    }
+    lines
+}
+
+fn rates(results: &Results) -> String {
+    const SHOWN: usize = 20;
+    let mut found: Vec<String> = results.runs.iter().take(SHOWN).map(|run| count(run.qps)).collect();
+    if results.runs.len() > SHOWN {
+        found.push(format!("and {} more", results.runs.len() - SHOWN));
+    }
+    format!("{} q/s", found.join(" · "))
+}
+
+fn latency(trial: &Trial) -> String {
+    let times = &trial.latency_ns;
+    format!(
+        "p50 {}, p99 {}, p99.9 {}, max {}",
+        time_of(times.p50),
+        time_of(times.p99),
+        time_of(times.p999),
+        time_of(times.max)
+    )
+}
+
+fn joined(first: &str, second: &str) -> String {
+    if second.is_empty() { first.to_owned() } else { format!("{first}: {}", shortened(second, 300)) }
+}
+
+/// A label and its value; a long value goes on below itself.
+pub(super) fn line(label: &str, value: &str) -> String {
+    let lead = format!("  {label:<LABEL$}  ");
+    let hang = lead.chars().count();
+    wrapped(&lead, value, hang)
+}
+
+/// The lead and the text, broken between words into lines of [`WIDTH`] columns; all but the first hang so deep.
+pub(super) fn wrapped(lead: &str, text: &str, hang: usize) -> String {
+    let mut out = lead.to_owned();
+    let mut column = lead.chars().count();
+    let mut fresh = true;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if !fresh && column + 1 + length > WIDTH {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', hang));
+            (column, fresh) = (hang, true);
+        }
+        if !fresh {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += length;
+        fresh = false;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_hang_below_their_start() {
+        let text = line("Label", &"word ".repeat(30));
+        let mut lines = text.lines();
+        assert!(lines.next().is_some_and(|first| first.starts_with("  Label  ") && first.len() <= WIDTH));
+        assert!(lines.all(|next| next.starts_with(&" ".repeat(LABEL + 4)) && next.len() <= WIDTH));
+        assert!(line("Label", &"x".repeat(200)).lines().count() == 1);
+    }
+}

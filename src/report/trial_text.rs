@@ -1,0 +1,167 @@
+//! One trial on a terminal.
+
+use engine::record::{Latency, Observation, Outcome, Trial, Window};
+
+use super::clean::{printable, shortened};
+use super::number::{NONE, count, octets, percent, plural, rate_of, real, seconds, share, time_ns, time_of};
+use super::select::place;
+
+/// Rows of losses and reasons that are shown; the rest is in the record.
+const ROWS: usize = 24;
+
+/// The whole trial, aligned: what became of it, every class and place of loss, latency, lateness, windows.
+pub fn trial_text(trial: &Trial) -> String {
+    let mut out = format!("{}\n", headline(trial));
+    out += &accounting(trial);
+    out += &losses(trial);
+    out += &latencies(trial);
+    out += &sending(trial);
+    if let Some(seen) = &trial.observation {
+        out += &observation(seen);
+    }
+    if let Some(hint) = hint(trial) {
+        out += &format!("\nHint: {hint}\n");
+    }
+    printable(out)
+}
+
+fn headline(trial: &Trial) -> String {
+    let what = format!("{} for {}", rate_of(trial.rate_qps), seconds(trial.duration_s));
+    match (trial.outcome, &trial.void) {
+        (Outcome::Pass, _) => format!("PASS  {what}: every query got its valid answer in time"),
+        (Outcome::Fail, _) => {
+            let missing = trial.scheduled.saturating_sub(trial.valid);
+            let queries = plural(missing as usize, "query", "queries");
+            format!(
+                "FAIL  {what}: {queries} without a valid answer in time ({})",
+                share(missing, trial.scheduled)
+            )
+        }
+        (Outcome::Void, Some(reason)) => format!("VOID  {what}: {}", shortened(reason, 300)),
+        (Outcome::Void, None) => format!("VOID  {what}: the Tester was at fault"),
+    }
+}
+
+fn accounting(trial: &Trial) -> String {
+    let row = |label: &str, value: u64, of: u64| {
+        format!("  {label:<26}{:>16}  {:>10}\n", count(value), share(value, of))
+    };
+    let mut out = String::from("\nQueries\n");
+    out += &row("scheduled", trial.scheduled, 0).replace(NONE, "");
+    out += &row("sent", trial.sent, trial.scheduled);
+    out += &row("answered", trial.answered, trial.sent);
+    out += &row("  valid", trial.valid, trial.sent);
+    out += &row("  invalid", trial.invalid, trial.sent);
+    out += &row("  late", trial.late, trial.sent);
+    out += &row("lost", trial.lost, trial.sent);
+    out += &row("valid by dns64perf++", trial.valid_compat, trial.sent);
+    for (label, value) in
+        [("duplicate answers", trial.duplicates), ("unexpected datagrams", trial.unexpected)]
+    {
+        if value > 0 {
+            out += &row(label, value, 0).replace(NONE, "");
+        }
+    }
+    trim_lines(&out)
+}
+
+fn losses(trial: &Trial) -> String {
+    let table = |title: &str, entries: &std::collections::BTreeMap<String, u64>, of: u64| {
+        let shown: Vec<_> = entries.iter().filter(|(_, number)| **number > 0).collect();
+        if shown.is_empty() {
+            return String::new();
+        }
+        let mut out = format!("\n{title}\n");
+        for (name, number) in shown.iter().take(ROWS) {
+            let name = shortened(&place(name), 40);
+            out += &format!("  {name:<26}{:>16}  {:>10}\n", count(**number), share(**number, of));
+        }
+        if shown.len() > ROWS {
+            out += &format!("  and {} more\n", shown.len() - ROWS);
+        }
+        out
+    };
+    table("Lost or failed, by place", &trial.losses, trial.scheduled)
+        + &table("What invalid answers had wrong", &trial.invalid_reasons, trial.invalid)
+}
+
+fn latencies(trial: &Trial) -> String {
+    if trial.valid == 0 {
+        return String::new();
+    }
+    let mut out = format!("\n{:<28}", "Latency of valid answers");
+    for head in ["p50", "p90", "p99", "p99.9", "max", "mean"] {
+        out += &format!("{head:>11}");
+    }
+    let row = |label: &str, times: &Latency| {
+        let cells = [times.p50, times.p90, times.p99, times.p999, times.max].map(time_of);
+        let cells: String = cells.iter().map(|cell| format!("{cell:>11}")).collect();
+        format!("  {label:<26}{cells}{:>11}\n", time_ns(times.mean))
+    };
+    out.push('\n');
+    out + &row("from the scheduled instant", &trial.latency_ns)
+        + &row("from the sending", &trial.latency_from_send_ns)
+}
+
+fn sending(trial: &Trial) -> String {
+    let late = &trial.schedule_error_ns;
+    let mut out = format!("\n{:<28}{:>11}{:>11}{:>11}{:>11}\n", "Sending", "p50", "p99", "p99.9", "max");
+    out += &format!("  {:<26}", "late by");
+    for value in [late.p50, late.p99, late.p999, late.max] {
+        out += &format!("{:>11}", time_of(value));
+    }
+    out += &format!("\n\n{:<28}{:>11}{:>11}{:>11}\n", "Evenness, in windows of", "1 ms", "10 ms", "100 ms");
+    let windows = [trial.windows.ms1, trial.windows.ms10, trial.windows.ms100];
+    let row = |label: &str, value: fn(&Window) -> f64| {
+        let cells: String = windows.iter().map(|window| format!("{:>11}", percent(value(window)))).collect();
+        format!("  {label:<26}{cells}\n")
+    };
+    out + &row("worst deviation", |window| window.worst_pct)
+        + &row("variation (sd / mean)", |window| window.cv_pct)
+}
+
+fn observation(seen: &Observation) -> String {
+    let mut out = String::new();
+    let mut row = |label: &str, value: Option<String>| {
+        if let Some(value) = value {
+            out += &format!("  {label:<26}{value:>16}\n");
+        }
+    };
+    let each = |value: Option<f64>| value.map(|time| format!("{} µs", real(time, 2)));
+    row("server, for each query", each(seen.dut_cpu_us_per_query));
+    row("server", seen.dut_cpu_pct.map(percent));
+    let thread = seen.dut_hottest_thread.as_deref().unwrap_or("unnamed");
+    row(&format!("  thread {}", shortened(thread, 16)), seen.dut_hottest_thread_pct.map(percent));
+    row("Tester, for each query", each(seen.tester_cpu_us_per_query));
+    row("anything else", seen.foreign_cpu_pct.map(percent));
+    row("taken by the hypervisor", seen.steal_pct.map(percent));
+    row("memory of the server", seen.dut_memory_octets.map(octets));
+    row("dropped at server's socket", seen.dut_socket_drops.map(count));
+    row("dropped before any socket", seen.softnet_drops.map(count));
+    row("queries at the AuthDNS", seen.auth_queries.map(count));
+    row("answers of the AuthDNS", seen.auth_answers.map(count));
+    row("  dropped at its sockets", seen.auth_socket_drops.map(count));
+    row("AuthDNS queries per query", seen.auth_queries_per_query.map(|ratio| real(ratio, 3)));
+    if out.is_empty() { out } else { format!("\nProcessors (of one) and counters\n{out}") }
+}
+
+/// What to try where answers came but were wrong.
+fn hint(trial: &Trial) -> Option<String> {
+    if trial.invalid == 0 && trial.invalid_reasons.is_empty() {
+        return None;
+    }
+    let commonest = trial.invalid_reasons.iter().max_by_key(|(_, number)| **number);
+    let seen =
+        commonest.map_or_else(String::new, |(reason, _)| format!(" (mostly: {})", shortened(reason, 120)));
+    let advice = if trial.valid_compat > trial.valid {
+        "they hold an answer that is not the expected AAAA: check that --prefix is the server's DNS64 prefix, and that \
+         --names and --suffix are the zone that its AuthDNS serves"
+    } else {
+        "check that the server forwards to the AuthDNS, and that DNS64 is on for this client"
+    };
+    Some(format!("the server answers, but wrongly{seen}; {advice}."))
+}
+
+fn trim_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
