@@ -1,0 +1,27 @@
+# Thin: each target is a command that can be typed.
+CARGO ?= cargo
+BENCH_ARGS ?=
+
+.PHONY: bench test fmt clippy unit docs build
+
+# Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
+bench: build
+	./target/release/sextant bench $(BENCH_ARGS)
+
+build:
+	$(CARGO) build --release --bins
+
+# What CI runs.
+test: fmt clippy unit docs
+
+fmt:
+	$(CARGO) fmt --all --check
+
+clippy:
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+
+unit:
+	$(CARGO) test --workspace
+
+docs:
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet

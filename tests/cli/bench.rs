@@ -1,0 +1,192 @@
+//! `sextant bench` from its start to the record, and its ends by signal.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use engine::record::{Results, State};
+
+use super::running::{Background, children_of, command, sextant, stderr};
+
+fn record(directory: &Path) -> Results {
+    let text = std::fs::read_to_string(directory.join("results.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A search so small that it takes seconds; a busy machine may still make the Tester unfit, which the record then says.
+const SMALL: [&str; 10] =
+    ["--duration", "0.3", "--repetitions", "3", "--max-rate", "1500", "--min-rate", "500", "--width", "50"];
+
+fn small_bench(extra: &[&str]) {
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("record");
+    let out_text = out.to_str().unwrap();
+    let output = sextant(&[&["bench", "--out", out_text], &SMALL[..], extra].concat());
+    let results = record(&out);
+    assert_eq!(results.kind, "bench");
+    assert!(results.dut.version.chars().any(|c| c.is_ascii_digit()), "{:?}", results.dut);
+    assert!(results.dut.configuration.as_ref().is_some_and(|text| text.contains("2001:db8:64::/96")));
+    for file in ["manifest.json", "report.html", "trials.csv"] {
+        assert!(out.join(file).metadata().is_ok_and(|file| file.len() > 10), "{file}");
+    }
+    if let State::Failed(reason) = &results.state {
+        println!("the machine was too busy to measure: {reason}");
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        return;
+    }
+    let selftest = results.selftest.as_ref().unwrap();
+    assert!(selftest.passed && selftest.certified_qps <= 1500);
+    assert_eq!(results.state, State::Complete);
+    assert_eq!(results.summary.as_ref().unwrap().n, 3);
+    assert_eq!(results.checklist.len(), 13);
+    assert!(results.verdict.is_some_and(|verdict| verdict.contains(&results.dut.name)));
+    // Every query of the worst case costs the AuthDNS two.
+    let passed =
+        results.runs.iter().flat_map(|run| &run.trials).find(|trial| trial.void.is_none() && trial.lost == 0);
+    if let Some(seen) = passed.and_then(|trial| trial.observation.as_ref()) {
+        assert!(
+            seen.auth_queries_per_query.is_some_and(|per_query| (1.9..2.2).contains(&per_query)),
+            "{seen:?}"
+        );
+        assert!(seen.dut_cpu_us_per_query.is_some_and(|cpu| cpu > 0.1), "{seen:?}");
+    }
+    assert!(String::from_utf8_lossy(&output.stdout).contains("report.html"));
+}
+
+#[test]
+fn the_embedded_lab_is_measured() {
+    small_bench(&[]);
+}
+
+#[test]
+fn real_peers_are_measured() {
+    for (peer, program) in [("unbound", "/usr/sbin/unbound"), ("bind", "/usr/sbin/named")] {
+        if Path::new(program).exists() {
+            small_bench(&["--peer", peer]);
+        } else {
+            println!("SKIPPED {peer}: {program} is not installed");
+        }
+    }
+}
+
+/// Ends a bench after a while with a signal; returns the record.
+fn interrupted(signal: &str) -> (Option<i32>, String, Results) {
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("record");
+    let mut bench = command(&["bench", "--max-rate", "2000", "--out", out.to_str().unwrap()]);
+    let child = bench.spawn().unwrap();
+    let pid = child.id();
+    let started = Instant::now();
+    // The server runs and the record has begun.
+    while children_of(pid).is_empty() || !out.join("results.json").exists() {
+        assert!(started.elapsed() < Duration::from_secs(20), "the bench does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    let server = children_of(pid);
+    assert_eq!(server.len(), 1, "{server:?}");
+    assert!(
+        std::process::Command::new("kill")
+            .args([&format!("-{signal}"), &pid.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    assert!(children_of(pid).is_empty());
+    (output.status.code(), stderr(&output), record(&out))
+}
+
+#[test]
+fn an_interrupted_bench_keeps_its_record_and_leaves_no_server() {
+    let (code, text, results) = interrupted("INT");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("interrupted") && text.contains("what was measured so far is in"), "{text}");
+    assert_eq!(results.state, State::Interrupted);
+    assert!(results.finished_utc.is_some());
+}
+
+#[test]
+fn a_killed_bench_leaves_a_whole_record_and_no_server() {
+    let (code, _, results) = interrupted("KILL");
+    assert_eq!(code, None);
+    assert_eq!(results.state, State::Running);
+    let orphans = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let orphan = |entry: &std::fs::DirEntry| {
+            let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let status = std::fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+            String::from_utf8_lossy(&arguments).contains("sextant-dns64d-") && status.contains("PPid:\t1\n")
+        };
+        processes.filter(orphan).count()
+    };
+    // The kernel ends the server a moment after its parent.
+    let started = Instant::now();
+    while orphans() > 0 {
+        assert!(started.elapsed() < Duration::from_secs(5), "a server outlives its instrument");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named_before_anything_runs() {
+    let base = tempfile::tempdir().unwrap();
+    let file = base.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let output = sextant(&["bench", "--out", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(3));
+    let text = stderr(&output);
+    assert!(text.contains("cannot write results to") && text.lines().count() == 1, "{text}");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = sextant(&["bench", "--auth-listen", &address]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains(&address), "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_of_ones_own_must_forward_to_the_authdns() {
+    let output = sextant(&["bench", "--dut", ":9", "--auth-listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("[::1]:9 does not answer") && text.contains("forward dns64perf.test"), "{text}");
+}
+
+#[test]
+fn a_server_that_somebody_else_runs_is_measured() {
+    let base = tempfile::tempdir().unwrap();
+    let (dut_port, auth_port) = (free_port(), free_port());
+    let config = base.path().join("dns64d.toml");
+    let text = format!(
+        "listen = ['[::1]:{dut_port}']\nupstreams = ['127.0.0.1:{auth_port}']\nprefixes = ['64:ff9b::/96']\n[dns64]\nstrict_well_known = false\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut dns64d = std::process::Command::new(env!("CARGO_BIN_EXE_dns64d"));
+    dns64d.arg("--config").arg(&config);
+    let (server, _) = Background::start(dns64d, "dns64d: ready");
+    let out = base.path().join("record");
+    let (dut, auth) = (format!(":{dut_port}"), format!("127.0.0.1:{auth_port}"));
+    let options = [
+        "bench",
+        "--dut",
+        &dut,
+        "--auth-listen",
+        &auth,
+        "--prefix",
+        "64:ff9b::/96",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let output = sextant(&[&options[..], &SMALL[..]].concat());
+    let results = record(&out);
+    assert_eq!(results.dut.name, "external");
+    assert!(matches!(results.state, State::Complete | State::Failed(_)), "{}", stderr(&output));
+    assert!(std::path::Path::new(&format!("/proc/{}", server.pid())).exists(), "it is not ours to stop");
+}
+
+fn free_port() -> u16 {
+    std::net::UdpSocket::bind("[::1]:0").unwrap().local_addr().unwrap().port()
+}

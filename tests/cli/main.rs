@@ -1,0 +1,53 @@
+//! The real `sextant` from outside: what it prints, how it ends, what it leaves behind.
+
+mod bench;
+mod counters;
+mod running;
+mod trial;
+
+use running::{sextant, stderr};
+
+#[test]
+fn help_names_every_command_and_gives_examples() {
+    let output = sextant(&["--help"]);
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for command in ["bench", "trial", "search", "selftest", "auth", "preflight", "peers", "report"] {
+        assert!(text.contains(command), "{command} is missing in:\n{text}");
+        let help = sextant(&[command, "--help"]);
+        assert!(help.status.success() && help.stdout.len() > 200, "{command} --help");
+    }
+    assert!(text.contains("Examples:") && text.contains("Exit codes:"));
+}
+
+#[test]
+fn bad_usage_ends_with_2_and_says_what_is_wrong() {
+    let trial =
+        |extra: &[&str]| sextant(&[&["trial", "--server", "[::1]:9", "--rate", "10"], extra].concat());
+    for (output, reason) in [
+        (sextant(&["trial", "--sever", "[::1]:9"]), "--server"),
+        (trial(&["--prefix", "2001:db8:0:0:100::/96"]), "bits 64 to 71 must be zero"),
+        (trial(&["--prefix", "2001:db8::/80"]), "not one of 32, 40, 48, 56, 64, 96"),
+        (trial(&["--names", "10.0.0.1/8"]), "bits after the first 8 must be zero"),
+        (trial(&["--suffix", "a..b"]), "1 to 63 characters"),
+        (trial(&["--duration", "0"]), "from 0.001"),
+        (trial(&["--io", "xpd"]), "possible values"),
+        (sextant(&["trial", "--server", "[::1]:9", "--rate", "0"]), "from 1"),
+        (sextant(&["bench", "--peer", "bnid"]), "there is no peer 'bnid'"),
+        (sextant(&["bench", "--min-rate", "9", "--max-rate", "8"]), "--min-rate is above"),
+        (sextant(&["bench", "--dut", "nowhere"]), "[ADDR]:PORT"),
+        (sextant(&["report", "/nonexistent"]), "/nonexistent"),
+    ] {
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(reason), "'{reason}' is missing in: {text}");
+    }
+}
+
+#[test]
+fn preflight_says_what_it_found() {
+    let output = sextant(&["preflight", "--json"]);
+    let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(findings.iter().any(|finding| finding["what"] == "processors"), "{findings:?}");
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)));
+}

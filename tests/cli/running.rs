@@ -1,0 +1,109 @@
+//! Programs started by the tests; they end with the test that started them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything here may take before the test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The instrument, ready to be given options.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sextant"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs the instrument to its end.
+pub fn sextant(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+/// What it wrote to standard error.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A program in the background, ended when dropped.
+pub struct Background {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Background {
+    /// Starts it and waits for the line on standard error that begins with `ready`; returns that line too.
+    pub fn start(mut command: Command, ready: &str) -> (Self, String) {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut background = Self { child, stderr };
+        let mut said = String::new();
+        loop {
+            let mut line = String::new();
+            let read = background.stderr.read_line(&mut line).unwrap();
+            assert!(read > 0, "the program ended before it was ready:\n{said}");
+            said += &line;
+            if line.starts_with(ready) {
+                return (background, line);
+            }
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal by its name, for example `INT`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for its end; returns the exit code, standard output and standard error.
+    pub fn end(mut self) -> (Option<i32>, String, String) {
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(started.elapsed() < PATIENCE, "the program does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let (mut out, mut err) = (String::new(), String::new());
+        if let Some(mut stdout) = self.child.stdout.take() {
+            stdout.read_to_string(&mut out).unwrap();
+        }
+        self.stderr.read_to_string(&mut err).unwrap();
+        (status.code(), out, err)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An AuthDNS with a AAAA for every name under the default prefix of the Measurer; returns its address.
+pub fn auth() -> (Background, String) {
+    let arguments =
+        ["auth", "--listen", "[::1]:0", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"];
+    let (auth, line) = Background::start(command(&arguments), "");
+    let at = line.find("[::1]:").expect("the ready line names the address");
+    let address: String =
+        line[at..].chars().take_while(|c| !c.is_whitespace() && *c != ',' && *c != ';').collect();
+    (auth, address)
+}
+
+/// The processes whose parent is `pid`.
+pub fn children_of(pid: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let status = std::fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        if status.lines().any(|line| line == format!("PPid:\t{pid}")) {
+            found.push(status.lines().next().unwrap_or_default().replace("Name:\t", ""));
+        }
+    }
+    found
+}

@@ -1,0 +1,181 @@
+//! `sextant trial` and `selftest` against the AuthDNS.
+
+use std::process::Output;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::running::{Background, auth, command, sextant, stderr};
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
+}
+
+fn number(trial: &Value, name: &str) -> u64 {
+    trial[name].as_u64().unwrap_or_else(|| panic!("{name} in {trial}"))
+}
+
+/// What holds for every trial, however busy the machine is.
+fn check(trial: &Value, code: Option<i32>) {
+    assert_eq!(number(trial, "sent"), number(trial, "answered") + number(trial, "lost"));
+    assert_eq!(
+        number(trial, "answered"),
+        number(trial, "valid") + number(trial, "invalid") + number(trial, "late")
+    );
+    let losses: u64 =
+        trial["losses"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(losses, number(trial, "scheduled") - number(trial, "valid"));
+    let expected = match trial["outcome"].as_str().unwrap() {
+        "pass" => 0,
+        "fail" => 1,
+        "void" => 3,
+        other => panic!("outcome {other}"),
+    };
+    assert_eq!(code, Some(expected), "{trial}");
+    assert_eq!(trial["void"].is_null(), expected != 3);
+}
+
+#[test]
+fn a_trial_prints_the_fields_that_other_programs_read() {
+    let (_auth, server) = auth();
+    let output = sextant(&["trial", "--server", &server, "--rate", "3000", "--duration", "1", "--json"]);
+    let trial = json(&output);
+    check(&trial, output.status.code());
+    assert_eq!((number(&trial, "rate_qps"), number(&trial, "sent")), (3000, 3000));
+    assert_eq!((number(&trial, "invalid"), number(&trial, "unexpected")), (0, 0));
+    assert_eq!(number(&trial, "valid_compat"), number(&trial, "valid"));
+    assert_eq!(trial["duration_s"], 1.0);
+    for path in [
+        "/latency_ns/p50",
+        "/latency_ns/p90",
+        "/latency_ns/p99",
+        "/latency_ns/p999",
+        "/latency_ns/max",
+        "/latency_ns/mean",
+        "/schedule_error_ns/p50",
+        "/schedule_error_ns/p99",
+        "/schedule_error_ns/max",
+        "/windows/ms1/worst_pct",
+        "/windows/ms1/cv_pct",
+        "/windows/ms10/worst_pct",
+        "/windows/ms100/cv_pct",
+    ] {
+        assert!(trial.pointer(path).is_some_and(Value::is_number), "{path} in {trial}");
+    }
+    assert!(trial.pointer("/latency_ns/p50").unwrap().as_u64() > Some(0));
+}
+
+#[test]
+fn a_wrong_address_is_invalid_and_the_text_says_which_came() {
+    let (_auth, server) = auth();
+    let arguments =
+        ["trial", "--server", &server, "--rate", "500", "--duration", "0.4", "--prefix", "64:ff9b::/96"];
+    let output = sextant(&[&arguments[..], &["--json"]].concat());
+    let trial = json(&output);
+    check(&trial, output.status.code());
+    assert_eq!(number(&trial, "valid"), 0);
+    assert_eq!(number(&trial, "valid_compat"), number(&trial, "invalid"));
+    let text = String::from_utf8(sextant(&arguments).stdout).unwrap();
+    assert!(text.contains("2001:db8:64::") && text.contains("64:ff9b::"), "{text}");
+}
+
+#[test]
+fn several_threads_over_ipv4_ask_each_name_once() {
+    let arguments = [
+        "auth",
+        "--listen",
+        "127.0.0.1:0",
+        "--aaaa-share",
+        "100",
+        "--aaaa-prefix",
+        "2001:db8:64::/96",
+        "--json",
+    ];
+    let (auth, line) = Background::start(command(&arguments), "");
+    let at = line.find("127.0.0.1:").unwrap();
+    let server: String = line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+    let output = sextant(&[
+        "trial",
+        "--server",
+        &server,
+        "--rate",
+        "2000",
+        "--duration",
+        "0.5",
+        "--threads",
+        "2",
+        "--ports",
+        "6",
+        "--edns",
+        "1232",
+        "--json",
+    ]);
+    let trial = json(&output);
+    check(&trial, output.status.code());
+    assert_eq!(number(&trial, "sent"), 1000);
+    auth.signal("INT");
+    let (code, out, _) = auth.end();
+    let counters: Value = serde_json::from_str(&out).unwrap();
+    // One more than the trial's: the question whether the server is there at all.
+    assert_eq!(counters["udp"]["queries_aaaa"], 1001, "{counters}");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_to_be_so() {
+    let output = sextant(&["trial", "--server", "[::1]:9", "--rate", "10", "--duration", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("nothing listens at [::1]:9"), "{}", stderr(&output));
+    let silent = std::net::UdpSocket::bind("[::1]:0").unwrap();
+    let server = silent.local_addr().unwrap().to_string();
+    let output = sextant(&["search", "--server", &server]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no answer from"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_range_too_small_for_the_trial_is_refused() {
+    let (_auth, server) = auth();
+    let output = sextant(&[
+        "trial",
+        "--server",
+        &server,
+        "--rate",
+        "1000",
+        "--duration",
+        "1",
+        "--names",
+        "10.0.0.0/24",
+    ]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("256 names but the trial asks 1000"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_interrupted_trial_still_says_what_it_saw() {
+    let (_auth, server) = auth();
+    let arguments = ["trial", "--server", &server, "--rate", "1000", "--duration", "600", "--json"];
+    let mut child = command(&arguments).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    let output = child.wait_with_output().unwrap();
+    let trial = json(&output);
+    assert_eq!(trial["void"], "interrupted");
+    assert!((100..5000).contains(&number(&trial, "sent")), "{trial}");
+    assert_eq!(number(&trial, "scheduled"), 600_000);
+}
+
+#[test]
+fn a_selftest_says_what_it_certifies() {
+    let output = sextant(&["selftest", "--rate", "500", "--duration", "0.3", "--json"]);
+    let selftest = json(&output);
+    assert_eq!(number(&selftest, "required_qps"), 1100);
+    assert_eq!(selftest["timeout_s"], 0.25);
+    let passed = selftest["passed"].as_bool().unwrap();
+    assert_eq!(output.status.code(), Some(if passed { 0 } else { 3 }));
+    assert_eq!(number(&selftest, "certified_qps"), if passed { 500 } else { 0 });
+    let trials = selftest["trials"].as_array().unwrap();
+    assert!(trials.iter().all(|trial| number(trial, "invalid") == 0 && number(trial, "rate_qps") == 1100));
+}
