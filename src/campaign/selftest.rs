@@ -18,9 +18,9 @@ const TIMEOUT_SHARE: u64 = 4;
 /// Length of the trials that look for the rate, in ns.
 const EXPLORING_NS: u64 = 500_000_000;
 /// After a failure the next rate is this much lower.
-const STEP: f64 = 0.85;
+const STEP: f64 = 0.8;
 /// Below this rate, in q/s, a Tester is of no use.
-const LOWEST_QPS: u64 = 100;
+const LOWEST_QPS: u64 = 1000;
 /// Attempts at one rate: a pause of the machine is no property of the Tester.
 const ATTEMPTS: u32 = 2;
 

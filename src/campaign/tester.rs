@@ -97,6 +97,8 @@ pub struct Tester {
     pub stop: Arc<AtomicBool>,
 }
 
+/// Other programs that use more of a processor than this, in percent, are named where the Tester was at fault.
+const FOREIGN_PCT: f64 = 20.0;
 /// Batches of up to 64 queries that the AuthDNS answers between two looks at the schedule: one keeps the Measurer's
 /// own delay below about 0.1 ms.
 const AUTH_BATCHES_AT_ONCE: usize = 1;
@@ -225,6 +227,10 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_po
         (place::AUTH_SOCKET_DROP, observation.auth_socket_drops),
     ] {
         attribute_loss(trial, place, drops.unwrap_or(0));
+    }
+    let foreign_pct = observation.foreign_cpu_pct.unwrap_or(0.0);
+    if let Some(void) = trial.void.as_mut().filter(|_| foreign_pct >= FOREIGN_PCT) {
+        void.push_str(&format!(" (other programs used {foreign_pct:.0} % of a processor meanwhile)"));
     }
     trial.observation = Some(observation);
 }

@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod measure;
 pub mod poll;
 pub mod process;
+pub mod sim;
 pub mod transport;
 pub mod udp;
 

@@ -141,7 +141,7 @@ fn turbo(manifest: &Manifest) -> Option<Finding> {
 fn foreign_load(manifest: &Manifest) -> Option<Finding> {
     let load = manifest.load;
     let evidence = format!("{:.0} % of a processor busy over {:.1} s", load.busy_pct, load.sample_s);
-    let cost = "other programs changed results more than the choice of server does";
+    let cost = "it can change results more than the choice of server does";
     let fault = fault_if(
         load.busy_pct > FOREIGN_LOAD_PCT,
         Severity::Warning,
