@@ -354,3 +354,16 @@ fn a_port_in_use_is_one_line_and_exit_code_3() {
         );
     }
 }
+
+#[test]
+fn too_many_sockets_say_what_to_lower() {
+    let file = config(
+        "listen = ['[::1]:0']\nupstreams = ['127.0.0.1:5399']\nthreads = 2\n[upstream]\nports = 1000\n",
+    );
+    let script =
+        format!("ulimit -n 200; exec {} --config {}", env!("CARGO_BIN_EXE_dns64d"), file.path.display());
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.contains("lower threads or upstream.ports") && words.lines().count() == 1, "{words}");
+}

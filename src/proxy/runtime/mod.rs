@@ -28,6 +28,8 @@ pub enum ServerError {
     Listen(SocketAddr, io::Error),
     /// There is no way to this upstream server.
     Upstream(SocketAddr, io::Error),
+    /// The process may not have so many sockets.
+    Files(io::Error),
     /// The system refused something else, named here.
     System(&'static str, io::Error),
 }
@@ -46,6 +48,12 @@ impl fmt::Display for ServerError {
             }
             Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Self::Upstream(address, error) => write!(f, "no way to upstream server {address}: {error}"),
+            Self::Files(error) => {
+                write!(
+                    f,
+                    "cannot open all sockets: {error}; raise the limit (ulimit -n) or lower threads or upstream.ports"
+                )
+            }
             Self::System(what, error) => write!(f, "cannot {what}: {error}"),
         }
     }

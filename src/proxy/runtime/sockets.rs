@@ -10,14 +10,20 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::ServerError;
 use crate::proxy::config::Config;
 
-/// Room for the bursts of a busy network; the kernel grants less where it must.
-const BUFFER_OCTETS: usize = 8 << 20;
+/// Room for the bursts of all clients; the kernel grants less where it must.
+const CLIENT_BUFFER_OCTETS: usize = 8 << 20;
+
+/// Room for the answers to the queries of one upstream socket.
+const UPSTREAM_BUFFER_OCTETS: usize = 2 << 20;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 /// So often another port is tried when the operator left the choice and UDP and TCP do not agree on one.
 const FREE_PORT_TRIES: usize = 16;
+
+/// The process may not open more files (open(2)).
+const EMFILE: i32 = 24;
 
 /// All sockets.
 pub(super) struct Sockets {
@@ -115,13 +121,14 @@ fn tcp_listener(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 fn listener(address: SocketAddr) -> Result<UdpSocket, ServerError> {
-    let options = Options { reuse_port: true, ..buffers() };
+    let options = Options { reuse_port: true, ..buffers(CLIENT_BUFFER_OCTETS) };
     UdpSocket::bind(address, &options).map_err(|error| listen_error(address, error))
 }
 
 fn listen_error(address: SocketAddr, error: io::Error) -> ServerError {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => ServerError::InUse(address),
+    match (error.kind(), error.raw_os_error()) {
+        (io::ErrorKind::AddrInUse, _) => ServerError::InUse(address),
+        (_, Some(EMFILE)) => ServerError::Files(error),
         _ => ServerError::Listen(address, error),
     }
 }
@@ -132,11 +139,14 @@ fn upstream_socket(upstream: SocketAddr) -> Result<UdpSocket, ServerError> {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    UdpSocket::bind(any, &buffers())
+    UdpSocket::bind(any, &buffers(UPSTREAM_BUFFER_OCTETS))
         .and_then(|socket| socket.connect(upstream).map(|()| socket))
-        .map_err(|error| ServerError::Upstream(upstream, error))
+        .map_err(|error| match error.raw_os_error() {
+            Some(EMFILE) => ServerError::Files(error),
+            _ => ServerError::Upstream(upstream, error),
+        })
 }
 
-fn buffers() -> Options {
-    Options { receive_buffer_octets: BUFFER_OCTETS, send_buffer_octets: BUFFER_OCTETS, ..Options::default() }
+fn buffers(octets: usize) -> Options {
+    Options { receive_buffer_octets: octets, send_buffer_octets: octets, ..Options::default() }
 }
