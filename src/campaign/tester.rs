@@ -138,7 +138,7 @@ impl Tester {
         }
         trial.started_utc = humantime::format_rfc3339_millis(started).to_string();
         trial.first_name = workload.spec().first_name;
-        attribute(&mut trial, after.since(&before), target.server.port());
+        attribute(&mut trial, after.since(&before), target.server.port(), measured.interrupted);
         Ok(Tried { trial, latency_ns: measured.stats.latency_ns })
     }
 
@@ -213,7 +213,7 @@ struct Traffic {
 }
 
 /// Puts the counters of the machine and of the AuthDNS to the trial's account.
-fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_port: u16) {
+fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_port: u16, interrupted: bool) {
     let mut observation = seen.to_record(trial.sent, server_port);
     if let Some(auth) = auth {
         observation.auth_queries = Some(auth.queries);
@@ -229,7 +229,7 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_po
         attribute_loss(trial, place, drops.unwrap_or(0));
     }
     let foreign_pct = observation.foreign_cpu_pct.unwrap_or(0.0);
-    if let Some(void) = trial.void.as_mut().filter(|_| foreign_pct >= FOREIGN_PCT) {
+    if let Some(void) = trial.void.as_mut().filter(|_| foreign_pct >= FOREIGN_PCT && !interrupted) {
         void.push_str(&format!(" (other programs used {foreign_pct:.0} % of a processor meanwhile)"));
     }
     trial.observation = Some(observation);

@@ -130,7 +130,7 @@ impl QueryArgs {
 
     /// The index of the first name.
     pub fn first_name(&self) -> u64 {
-        let by_time = net::clock::realtime_ns() / 1000 * 0x9e37_79b9;
+        let by_time = (net::clock::realtime_ns() / 1000).wrapping_mul(0x9e37_79b9);
         self.first_name.unwrap_or(by_time) & (self.names.size() - 1)
     }
 

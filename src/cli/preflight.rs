@@ -11,6 +11,10 @@ use crate::lab::environment::{Manifest, preflight};
 
 /// Options of `sextant preflight`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Example:
+  sextant preflight
+Exit codes: 0 fit, 1 something should be mended, 3 nothing can be measured here")]
 pub struct PreflightArgs {
     /// Print JSON
     #[arg(long)]

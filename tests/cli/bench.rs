@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use engine::record::{Results, State};
 
-use super::running::{Background, children_of, command, sextant, stderr};
+use super::running::{Background, alone, children_of, command, sextant, stderr};
 
 fn record(directory: &Path) -> Results {
     let text = std::fs::read_to_string(directory.join("results.json")).unwrap();
@@ -54,11 +54,13 @@ fn small_bench(extra: &[&str]) {
 
 #[test]
 fn the_embedded_lab_is_measured() {
+    let _alone = alone();
     small_bench(&[]);
 }
 
 #[test]
 fn real_peers_are_measured() {
+    let _alone = alone();
     for (peer, program) in [("unbound", "/usr/sbin/unbound"), ("bind", "/usr/sbin/named")] {
         if Path::new(program).exists() {
             small_bench(&["--peer", peer]);
@@ -98,6 +100,7 @@ fn interrupted(signal: &str) -> (Option<i32>, String, Results) {
 
 #[test]
 fn an_interrupted_bench_keeps_its_record_and_leaves_no_server() {
+    let _alone = alone();
     let (code, text, results) = interrupted("INT");
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("interrupted") && text.contains("what was measured so far is in"), "{text}");
@@ -107,6 +110,7 @@ fn an_interrupted_bench_keeps_its_record_and_leaves_no_server() {
 
 #[test]
 fn a_killed_bench_leaves_a_whole_record_and_no_server() {
+    let _alone = alone();
     let (code, _, results) = interrupted("KILL");
     assert_eq!(code, None);
     assert_eq!(results.state, State::Running);
@@ -129,6 +133,7 @@ fn a_killed_bench_leaves_a_whole_record_and_no_server() {
 
 #[test]
 fn a_place_that_cannot_be_written_is_named_before_anything_runs() {
+    let _alone = alone();
     let base = tempfile::tempdir().unwrap();
     let file = base.path().join("file");
     std::fs::write(&file, "x").unwrap();
@@ -140,6 +145,7 @@ fn a_place_that_cannot_be_written_is_named_before_anything_runs() {
 
 #[test]
 fn a_port_in_use_is_named() {
+    let _alone = alone();
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = sextant(&["bench", "--auth-listen", &address]);
@@ -149,6 +155,7 @@ fn a_port_in_use_is_named() {
 
 #[test]
 fn a_server_of_ones_own_must_forward_to_the_authdns() {
+    let _alone = alone();
     let output = sextant(&["bench", "--dut", ":9", "--auth-listen", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(1));
     let text = stderr(&output);
@@ -157,6 +164,7 @@ fn a_server_of_ones_own_must_forward_to_the_authdns() {
 
 #[test]
 fn a_server_that_somebody_else_runs_is_measured() {
+    let _alone = alone();
     let base = tempfile::tempdir().unwrap();
     let (dut_port, auth_port) = (free_port(), free_port());
     let config = base.path().join("dns64d.toml");
@@ -184,7 +192,7 @@ fn a_server_that_somebody_else_runs_is_measured() {
     let results = record(&out);
     assert_eq!(results.dut.name, "external");
     assert!(matches!(results.state, State::Complete | State::Failed(_)), "{}", stderr(&output));
-    assert!(std::path::Path::new(&format!("/proc/{}", server.pid())).exists(), "it is not ours to stop");
+    assert!(Path::new(&format!("/proc/{}", server.pid())).exists(), "it is not ours to stop");
 }
 
 fn free_port() -> u16 {

@@ -2,10 +2,18 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long anything here may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lets one measurement run at a time: two would disturb each other.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A test that failed leaves nothing behind that could harm the next.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The instrument, ready to be given options.
 pub fn command(arguments: &[&str]) -> Command {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::running::{Background, auth, command, sextant, stderr};
+use super::running::{Background, alone, auth, command, sextant, stderr};
 
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
@@ -37,6 +37,7 @@ fn check(trial: &Value, code: Option<i32>) {
 
 #[test]
 fn a_trial_prints_the_fields_that_other_programs_read() {
+    let _alone = alone();
     let (_auth, server) = auth();
     let output = sextant(&["trial", "--server", &server, "--rate", "3000", "--duration", "1", "--json"]);
     let trial = json(&output);
@@ -67,6 +68,7 @@ fn a_trial_prints_the_fields_that_other_programs_read() {
 
 #[test]
 fn a_wrong_address_is_invalid_and_the_text_says_which_came() {
+    let _alone = alone();
     let (_auth, server) = auth();
     let arguments =
         ["trial", "--server", &server, "--rate", "500", "--duration", "0.4", "--prefix", "64:ff9b::/96"];
@@ -81,6 +83,7 @@ fn a_wrong_address_is_invalid_and_the_text_says_which_came() {
 
 #[test]
 fn several_threads_over_ipv4_ask_each_name_once() {
+    let _alone = alone();
     let arguments = [
         "auth",
         "--listen",
@@ -123,6 +126,7 @@ fn several_threads_over_ipv4_ask_each_name_once() {
 
 #[test]
 fn a_server_that_is_not_there_is_said_to_be_so() {
+    let _alone = alone();
     let output = sextant(&["trial", "--server", "[::1]:9", "--rate", "10", "--duration", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("nothing listens at [::1]:9"), "{}", stderr(&output));
@@ -135,6 +139,7 @@ fn a_server_that_is_not_there_is_said_to_be_so() {
 
 #[test]
 fn a_range_too_small_for_the_trial_is_refused() {
+    let _alone = alone();
     let (_auth, server) = auth();
     let output = sextant(&[
         "trial",
@@ -153,6 +158,7 @@ fn a_range_too_small_for_the_trial_is_refused() {
 
 #[test]
 fn an_interrupted_trial_still_says_what_it_saw() {
+    let _alone = alone();
     let (_auth, server) = auth();
     let arguments = ["trial", "--server", &server, "--rate", "1000", "--duration", "600", "--json"];
     let mut child = command(&arguments).spawn().unwrap();
@@ -169,6 +175,7 @@ fn an_interrupted_trial_still_says_what_it_saw() {
 
 #[test]
 fn a_selftest_says_what_it_certifies() {
+    let _alone = alone();
     let output = sextant(&["selftest", "--rate", "500", "--duration", "0.3", "--json"]);
     let selftest = json(&output);
     assert_eq!(number(&selftest, "required_qps"), 1100);
