@@ -9,20 +9,13 @@ use crate::report::clean::shortened;
 use crate::report::number::{NONE, percent, seconds};
 use crate::report::select::{Entry, every_trial, outcome_word};
 
-/// Trials that the page shows, so that it opens at once; all are in trials.csv.
-const SHOWN: usize = 2_000;
-
 /// In the order they were run.
 pub fn trials(results: &Results) -> Markup {
     let entries = every_trial(results);
     if entries.is_empty() {
         return missing("No trial has been run.");
     }
-    let shown = &entries[..entries.len().min(SHOWN)];
-    html! {
-        (table_of("All trials, in the order they were run", shown))
-        @if entries.len() > SHOWN { p { (entries.len() - SHOWN) " more are in " a href="trials.csv" { "trials.csv" } "." } }
-    }
+    table_of("All trials, in the order they were run", &entries)
 }
 
 /// These trials, a row each.
