@@ -7,7 +7,7 @@ use std::path::Path;
 
 use engine::record::{Interval, Latency, Observation, Outcome, Results, Run, State, Summary, Trial, Window};
 use proptest::prelude::*;
-use sextant::cli::report::{Args, run};
+use sextant::cli::report::{Args, Error, render};
 use sextant::report;
 
 const FIXTURES: [&str; 4] = ["quick", "interrupted", "started", "hostile"];
@@ -217,14 +217,22 @@ fn field_names(value: &serde_json::Value, names: &mut BTreeSet<String>) {
     }
 }
 
+fn rendered(dir: &Path, json: bool) -> Result<String, Error> {
+    let mut out = Vec::new();
+    render(&Args { dir: dir.to_owned(), open: false, json }, &mut out)?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
 #[test]
 fn the_command_renders_a_directory_again() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("results.json"), fixture_text("quick")).unwrap();
     for _ in 0..2 {
-        run(&Args { dir: dir.path().to_owned(), open: false, json: false }).unwrap();
+        let printed = rendered(dir.path(), false).unwrap();
+        assert!(printed.starts_with(&report::text(&fixture("quick"))) && printed.ends_with("report.html\n"));
     }
-    run(&Args { dir: dir.path().to_owned(), open: false, json: true }).unwrap();
+    let printed = rendered(dir.path(), true).unwrap();
+    assert_eq!(serde_json::from_str::<Results>(&printed).unwrap(), fixture("quick"));
     let mut files: Vec<String> = Vec::new();
     for folder in ["", "figures", "tables"] {
         for entry in fs::read_dir(dir.path().join(folder)).unwrap() {
@@ -244,8 +252,7 @@ fn bad_directories_get_one_clear_line() {
             Some(content) => fs::write(dir.path().join("results.json"), content).unwrap(),
             None => drop(fs::remove_file(dir.path().join("results.json"))),
         }
-        let error =
-            run(&Args { dir: dir.path().to_owned(), open: false, json: false }).unwrap_err().to_string();
+        let error = rendered(dir.path(), false).unwrap_err().to_string();
         assert_eq!(error.lines().count(), 1, "{error}");
         error.replace(&dir.path().display().to_string(), "DIR")
     };
@@ -266,7 +273,7 @@ fn bad_directories_get_one_clear_line() {
         fault(Some(&"[".repeat(100_000))),
     ];
     insta::assert_snapshot!("faults", lines.join("\n"));
-    let gone = run(&Args { dir: dir.path().join("none"), open: false, json: false }).unwrap_err().to_string();
+    let gone = rendered(&dir.path().join("none"), false).unwrap_err().to_string();
     assert!(gone.ends_with("none: no such directory; give a result directory"), "{gone}");
 }
 

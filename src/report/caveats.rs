@@ -167,11 +167,10 @@ fn finding_caveats(results: &Results) -> Vec<Caveat> {
     let bad = |finding: &&Finding| finding.severity != Severity::Info;
     let mut bad: Vec<&Finding> = results.environment.findings.iter().filter(bad).collect();
     bad.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    let sentence =
-        |text: &str| if text.is_empty() { String::new() } else { format!("{}.", text.trim_end_matches('.')) };
     let named = bad.iter().take(FINDINGS).map(|finding| {
-        let text = format!("{} {}", upper_first(&sentence(&finding.evidence)), sentence(&finding.remedy));
-        caveat(finding.severity, finding.what.trim_end_matches('.'), text.trim())
+        let remedy = if finding.remedy.is_empty() { "" } else { ". Remedy: " };
+        let text = format!("{}{remedy}{}", finding.evidence.trim_end_matches('.'), finding.remedy);
+        caveat(finding.severity, finding.what.trim_end_matches('.'), text.trim_start_matches(". "))
     });
     let mut all: Vec<Caveat> = named.collect();
     if bad.len() > FINDINGS {

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use super::table::{Cell, Column, facts, table};
 use super::verdict::class;
 use super::{missing, trials};
+use crate::report::clean::unbroken;
 use crate::report::number::{count, rate_of, seconds, short};
 use crate::report::select::every_trial;
 
@@ -28,18 +29,23 @@ pub fn selftest(results: &Results) -> Markup {
 }
 
 fn certificate(test: &SelfTest) -> Markup {
-    html! {
-        @if test.passed {
-            strong { "✓ Passed. " }
-            "Without a server between, this Tester answered itself at " (rate_of(test.required_qps)) ": it is fit to measure servers up to "
-            (rate_of(test.certified_qps)) "."
-        } @else {
-            strong { "✕ Not passed. " }
-            "This Tester did not reach " (rate_of(test.required_qps)) ". "
-            @if test.certified_qps > 0 { "It is fit to measure servers up to " (rate_of(test.certified_qps)) "." }
-            @else { "It is not fit to measure any rate." }
+    let required = rate_of(test.required_qps);
+    let (word, text) = match (test.passed, test.certified_qps) {
+        (true, certified) => {
+            let fit = rate_of(certified);
+            let text = "Without a server between, this Tester answered itself at";
+            ("✓ Passed. ", format!("{text} {required}: it is fit to measure servers up to {fit}."))
         }
-    }
+        (false, 0) => ("✕ Not passed. ", "This Tester is not fit to measure any rate.".to_owned()),
+        (false, certified) => {
+            let fit = rate_of(certified);
+            (
+                "✕ Not passed. ",
+                format!("This Tester did not reach {required}. It is fit to measure up to {fit}."),
+            )
+        }
+    };
+    html! { strong { (word) } (unbroken(&text)) }
 }
 
 /// What was asked and how.
