@@ -1,1 +1,24 @@
 //! The AuthDNS: a zone is a function from question to answer.
+//!
+//! [`Zone`] is that function and knows no socket. A [`UdpService`] answers from it at one socket, polled by whoever
+//! owns it; an [`Authority`] is a whole server with threads for UDP and TCP.
+
+mod connection;
+mod counters;
+mod hot;
+mod response;
+mod rule;
+mod server;
+mod tcp;
+mod udp;
+mod worker;
+mod zone;
+
+pub use counters::{Counters, Traffic};
+pub use server::{Authority, AuthorityConfig, StartError};
+pub use tcp::TcpLimits;
+pub use udp::UdpService;
+pub use zone::{
+    ANSWER_OCTETS_MAX, Answer, EDNS_PAYLOAD_OCTETS, QueryKind, TTL_S_MAX, Transport, Zone, ZoneConfig,
+    ZoneError,
+};

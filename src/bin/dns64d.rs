@@ -1,2 +1,76 @@
-//! dns64d, the DNS64 forwarder.
-fn main() {}
+//! dns64d, the DNS64 forwarder: reads its configuration, runs until SIGTERM or SIGINT.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use sextant::proxy::{Config, Server};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// A DNS64 forwarder: answers AAAA questions for IPv4-only names with addresses under a NAT64 prefix (RFC 6147).
+#[derive(Parser)]
+#[command(name = "dns64d", version)]
+struct Options {
+    /// The configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Check the configuration and exit: 0 when it is good, 2 when it is not
+    #[arg(long)]
+    check_config: bool,
+}
+
+const EXIT_BAD_CONFIG: u8 = 2;
+const EXIT_ENVIRONMENT: u8 = 3;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let config = match Config::load(&options.config) {
+        Ok(config) => config,
+        Err(error) => return fail(EXIT_BAD_CONFIG, &error),
+    };
+    for warning in &config.warnings {
+        eprintln!("dns64d: warning: {warning}");
+    }
+    if options.check_config {
+        println!("dns64d: {} is good", options.config.display());
+        return ExitCode::SUCCESS;
+    }
+    match run(&config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(EXIT_ENVIRONMENT, &*error),
+    }
+}
+
+fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("dns64d: {error}");
+    ExitCode::from(code)
+}
+
+fn run(config: &Config) -> Result<(), Box<dyn std::error::Error>> {
+    // An octet here ends the program: a signal writes one, and so does a thread that ends.
+    let (mut until, end) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::low_level::pipe::register(signal, end.try_clone()?)?;
+    }
+    let end = std::sync::Arc::new(end);
+    let server = Server::start(config, move || {
+        // A full pipe has woken the reader already.
+        let _ = std::io::Write::write(&mut &*end, &[0]);
+    })?;
+    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    let (threads, upstreams) = (count(server.threads(), "thread"), count(config.upstreams.len(), "upstream"));
+    eprintln!("dns64d: ready on {} ({threads}, {upstreams})", addresses.join(", "));
+    until.read_exact(&mut [0])?;
+    let stats = server.stop()?;
+    eprintln!(
+        "dns64d: stopped after {} queries: {} answered ({} synthesized), {} failed, {} refused",
+        stats.accepted, stats.answered, stats.synthesized, stats.failed, stats.refused
+    );
+    Ok(())
+}
+
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}

@@ -1,2 +1,7 @@
 //! sextant, the instrument.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sextant::cli::main()
+}

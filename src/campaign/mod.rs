@@ -1,1 +1,22 @@
 //! Plans that become trials that become a record.
+//!
+//! [`Tester`] runs one trial and knows what the machine's counters said of it; [`selftest`] certifies the Tester;
+//! [`bench`](run) repeats the search and keeps the [`Results`](engine::record::Results) on disk after every trial.
+
+mod bench;
+mod bottleneck;
+mod checklist;
+mod plan;
+mod progress;
+mod reach;
+mod selftest;
+mod store;
+mod tester;
+
+pub use bench::{Bench, Ended, empty_results, run};
+pub use plan::{Plan, Preset, SECOND_NS};
+pub use progress::{Doing, Progress, short_duration};
+pub use reach::{reach, reachable};
+pub use selftest::{SELFTEST_FACTOR, certify, direct_auth};
+pub use store::Store;
+pub use tester::{Auth, MeasureError, Target, Tester};

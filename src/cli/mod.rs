@@ -1,3 +1,86 @@
 //! Options, resolved once into a configuration before any work.
 
+pub mod auth;
+pub mod bench;
+mod common;
+pub mod peers;
+pub mod preflight;
 pub mod report;
+pub mod search;
+pub mod selftest;
+pub mod trial;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use common::Failure;
+
+/// The measured thing failed.
+pub const EXIT_FAILED: u8 = 1;
+/// Bad usage or configuration.
+pub const EXIT_USAGE: u8 = 2;
+/// The environment or the Tester is not fit to measure.
+pub const EXIT_UNFIT: u8 = 3;
+
+/// Benchmark DNS64 and other DNS servers by RFC 8219, and say how far the numbers can be trusted
+#[derive(Debug, Parser)]
+#[command(name = "sextant", version, propagate_version = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sextant bench                       measure dns64d on this machine, in about two minutes
+  sextant bench --peer unbound        the same with Unbound (from its Debian package)
+  sextant bench --dut '[::1]:53'      a server that you run; it must forward dns64perf.test to the AuthDNS
+  sextant trial --server '[::1]:53' --rate 10000 --duration 10
+Exit codes: 0 done, 1 the measured thing failed, 2 bad usage or configuration, 3 not fit to measure";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Self-test, rate search, report: of the embedded lab, a peer, or a server of yours
+    Bench(bench::BenchArgs),
+    /// One trial at a constant rate against any server
+    Trial(trial::TrialArgs),
+    /// A rate search against any server
+    Search(search::SearchArgs),
+    /// The self-test of RFC 8219 9.2.1: how fast may this Tester be used?
+    Selftest(selftest::SelftestArgs),
+    /// The AuthDNS
+    Auth(auth::AuthArgs),
+    /// What limits this machine, before any server does
+    Preflight(preflight::PreflightArgs),
+    /// The servers that can be measured
+    Peers(peers::Args),
+    /// Render the report of a result directory again
+    Report(report::Args),
+}
+
+/// Parses the command line, does what it asks and returns the exit code.
+pub fn main() -> ExitCode {
+    // clap exits with 2 on bad usage, as we do.
+    let outcome = match Cli::parse().command {
+        Command::Bench(args) => bench::run(&args),
+        Command::Trial(args) => trial::run(&args),
+        Command::Search(args) => search::run(&args),
+        Command::Selftest(args) => selftest::run(&args),
+        Command::Auth(args) => return auth::run(&args),
+        Command::Preflight(args) => preflight::run(&args),
+        Command::Peers(args) => peers::run(&args)
+            .map_err(|error| Failure::new(error.exit_code(), error))
+            .map(|()| ExitCode::SUCCESS),
+        Command::Report(args) => {
+            report::run(&args).map_err(|error| Failure::new(EXIT_USAGE, error)).map(|()| ExitCode::SUCCESS)
+        }
+    };
+    outcome.unwrap_or_else(|failure| complain(&failure))
+}
+
+/// Says what went wrong in one line.
+fn complain(failure: &Failure) -> ExitCode {
+    eprintln!("sextant: {failure}");
+    ExitCode::from(failure.code)
+}

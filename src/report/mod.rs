@@ -12,7 +12,7 @@ mod figures;
 mod html;
 mod latex;
 mod load;
-mod number;
+pub mod number;
 mod select;
 mod svg;
 mod text;

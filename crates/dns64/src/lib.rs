@@ -9,7 +9,12 @@
 
 pub mod names;
 pub mod prefix;
+pub mod range;
+pub mod reverse;
+pub mod rewrite;
+pub mod rule;
 pub mod wire;
 
 pub use names::NameSpace;
 pub use prefix::Prefix;
+pub use range::Range;

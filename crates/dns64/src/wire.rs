@@ -312,6 +312,11 @@ impl<'a> Record<'a> {
         Name::parse(self.message, self.owner_at).map(|(name, _)| name)
     }
 
+    /// Whether the owner is written as a pointer to the question's name, as nearly every server writes it.
+    pub fn owner_is_question_pointer(&self) -> bool {
+        self.message.get(self.owner_at..self.owner_at + 2) == Some(&[0xc0, HEADER_LENGTH as u8])
+    }
+
     /// A name within RDATA, `offset` octets after its start, and the offset after it.
     ///
     /// # Errors
@@ -375,8 +380,7 @@ impl<'a> Message<'a> {
 
     /// The records of all sections in their order. After an error the iterator ends.
     pub fn records(&self) -> Records<'a> {
-        let [_, answers, authorities, additionals] = self.header.counts;
-        Records { message: self.octets, at: self.records_at, left: [answers, authorities, additionals] }
+        Records::new(self.octets, &self.header, self.records_at)
     }
 
     /// The records of the answer section that could be read.
@@ -432,6 +436,12 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// The records of a message whose question is known to end at `at`.
+    pub fn new(message: &'a [u8], header: &Header, at: usize) -> Self {
+        let [_, answers, authorities, additionals] = header.counts;
+        Self { message, at, left: [answers, authorities, additionals] }
+    }
+
     fn read(&mut self, section: Section) -> Result<Record<'a>, Malformed> {
         let owner_at = self.at;
         let fixed_at = skip_name(self.message, owner_at)?;

@@ -4,4 +4,12 @@
 //! are here: they are told the time and handed the bytes, so that the same code runs on sockets and in a simulation.
 #![forbid(unsafe_code)]
 
+pub mod lane;
+pub mod matcher;
+pub mod pacer;
 pub mod record;
+pub mod search;
+pub mod statistics;
+pub mod stats;
+pub mod trial;
+pub mod workload;

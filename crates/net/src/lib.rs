@@ -5,8 +5,11 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod measure;
 pub mod poll;
 pub mod process;
+pub mod sim;
+pub mod transport;
 pub mod udp;
 
 /// Turns the result of a system call into an [`std::io::Result`].

@@ -1,0 +1,287 @@
+//! What a DNS64 server does with a reply (RFC 6147 5).
+//!
+//! [`next_step`] looks at the reply to the AAAA query; [`synthesize`] writes the answer from the reply to the A query.
+//! Records are taken as the upstream server gives them: it resolved the chain, and its answer section is not checked
+//! against the question again.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::prefix::Prefix;
+use crate::range::Range;
+use crate::rewrite::{Asked, NXDOMAIN, Stop, Written, address, copy, is_signature_of, rewrite};
+use crate::wire::{CLASS_IN, Malformed, Message, Record, Section, Writer, rtype};
+
+/// The TTL of synthesized records is at most this where the AAAA reply had no SOA, in seconds (RFC 6147 5.1.7).
+pub const TTL_WITHOUT_SOA_S: u32 = 600;
+
+/// IPv4-mapped addresses, the exclusion set by default (RFC 6147 5.1.4).
+pub const IPV4_MAPPED: Range = Range::v6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96);
+
+/// What follows an AAAA query that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnAaaaError {
+    /// Ask for A, as if there were no AAAA (RFC 6147 5.1.2 and 5.1.3).
+    #[default]
+    Synthesize,
+    /// Give the error to the client, so that a passing failure does not send a dual-stack site through the NAT64.
+    Fail,
+}
+
+/// What the operator chose.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Every IPv4 address is written into each of them, in this order.
+    pub prefixes: Vec<Prefix>,
+    /// IPv4 ranges with a prefix of their own, or none at all; the longest match counts.
+    pub mappings: Vec<Mapping>,
+    /// AAAA records in these ranges count as absent (RFC 6147 5.1.4).
+    pub excluded: Vec<Range>,
+    /// What follows an AAAA query that failed.
+    pub on_aaaa_error: OnAaaaError,
+    /// Synthesize for clients that set CD without DO.
+    pub synthesize_with_cd: bool,
+    /// The well-known prefix carries global IPv4 addresses only (RFC 6052 3.1).
+    pub strict_well_known: bool,
+}
+
+impl Default for Policy {
+    /// The well-known prefix and the RFC's choices.
+    fn default() -> Self {
+        Self {
+            prefixes: vec![Prefix::WELL_KNOWN],
+            mappings: Vec::new(),
+            excluded: vec![IPV4_MAPPED],
+            on_aaaa_error: OnAaaaError::Synthesize,
+            synthesize_with_cd: false,
+            strict_well_known: true,
+        }
+    }
+}
+
+/// The prefix for a range of IPv4 addresses (RFC 6147 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The IPv4 addresses.
+    pub range: Range,
+    /// Their only prefix; `None` means that nothing is synthesized for them.
+    pub prefix: Option<Prefix>,
+}
+
+impl Policy {
+    /// The prefixes that an IPv4 address is written into.
+    pub fn prefixes_for(&self, ipv4: Ipv4Addr) -> impl Iterator<Item = &Prefix> {
+        let mapping = self
+            .mappings
+            .iter()
+            .filter(|mapping| mapping.range.contains(ipv4.into()))
+            .max_by_key(|mapping| mapping.range.length_bits());
+        let chosen = mapping.map_or(self.prefixes.as_slice(), |mapping| mapping.prefix.as_slice());
+        chosen.iter().filter(move |prefix| !self.strict_well_known || prefix.may_carry(ipv4))
+    }
+
+    /// The IPv4 address that an address under one of the prefixes stands for.
+    pub fn ipv4_of(&self, ipv6: Ipv6Addr) -> Option<Ipv4Addr> {
+        let mapped = self.mappings.iter().filter_map(|mapping| mapping.prefix.as_ref());
+        self.prefixes.iter().chain(mapped).find_map(|prefix| prefix.extract(ipv6))
+    }
+
+    /// Whether DNS64 has any part in this question: class IN, type AAAA, and no client that validates for itself
+    /// (RFC 6147 5, 5.5). DO with CD forbids synthesis; CD alone forbids it unless the operator chose otherwise.
+    pub fn applies_to(&self, asked: &Asked) -> bool {
+        let kept_by_client = asked.checking_disabled && (asked.dnssec_ok || !self.synthesize_with_cd);
+        asked.question.qtype == rtype::AAAA && asked.question.qclass == CLASS_IN && !kept_by_client
+    }
+
+    fn excludes(&self, ipv6: Ipv6Addr) -> bool {
+        self.excluded.iter().any(|range| range.contains(ipv6.into()))
+    }
+
+    fn excludes_record(&self, record: &Record<'_>) -> bool {
+        address::<16>(record, rtype::AAAA).is_some_and(|octets| self.excludes(octets.into()))
+    }
+}
+
+/// What to do with the reply to a AAAA query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Give the reply to the client as it is.
+    PassThrough,
+    /// Give the reply to the client without the excluded AAAA records: [`strip`].
+    StripExcluded,
+    /// Ask for A and [`synthesize`].
+    AskA {
+        /// The TTL of synthesized records is at most this, in seconds.
+        ttl_cap_s: u32,
+    },
+    /// Answer SERVFAIL: there is no reply, and nothing may be synthesized.
+    Fail,
+}
+
+/// Decides what follows the AAAA query. `reply` is `None` when the upstream servers did not answer in time.
+pub fn next_step(policy: &Policy, asked: &Asked, reply: Option<&Message<'_>>) -> Step {
+    let after_error = |otherwise| match policy.on_aaaa_error {
+        OnAaaaError::Synthesize => Step::AskA { ttl_cap_s: TTL_WITHOUT_SOA_S },
+        OnAaaaError::Fail => otherwise,
+    };
+    match reply {
+        None if policy.applies_to(asked) => after_error(Step::Fail),
+        None => Step::Fail,
+        Some(_) if !policy.applies_to(asked) => Step::PassThrough,
+        Some(reply) => match Survey::of(policy, reply) {
+            Err(Malformed(_)) => after_error(Step::Fail),
+            Ok(Survey { rcode: 0, kept: 0, ttl_cap_s, .. }) => Step::AskA { ttl_cap_s },
+            Ok(Survey { rcode: 0, excluded: 0, .. }) => Step::PassThrough,
+            Ok(Survey { rcode: 0, .. }) => Step::StripExcluded,
+            // The name does not exist at all: there is no A record either (RFC 6147 5.1.2).
+            Ok(Survey { rcode: NXDOMAIN, .. }) => Step::PassThrough,
+            // The error is the upstream's verdict on forged data; an A record would get around it.
+            Ok(Survey { bogus: true, .. }) => Step::PassThrough,
+            Ok(_) => after_error(Step::PassThrough),
+        },
+    }
+}
+
+/// What the rule must know of a reply to a AAAA query, gathered in one pass.
+struct Survey {
+    rcode: u16,
+    /// AAAA records outside the exclusion set.
+    kept: u32,
+    /// AAAA records within.
+    excluded: u32,
+    ttl_cap_s: u32,
+    /// An extended error says that DNSSEC validation failed.
+    bogus: bool,
+}
+
+impl Survey {
+    fn of(policy: &Policy, reply: &Message<'_>) -> Result<Self, Malformed> {
+        let rcode = u16::from(reply.header.rcode());
+        let mut survey = Self { rcode, kept: 0, excluded: 0, ttl_cap_s: TTL_WITHOUT_SOA_S, bogus: false };
+        let mut soa_seen = false;
+        for record in reply.records() {
+            let record = record?;
+            match (record.section, record.rtype) {
+                (Section::Answer, rtype::AAAA) => match address::<16>(&record, rtype::AAAA) {
+                    Some(octets) if policy.excludes(octets.into()) => survey.excluded += 1,
+                    Some(_) => survey.kept += 1,
+                    None => return Err(Malformed("AAAA record without 16 octets of RDATA")),
+                },
+                (Section::Authority, rtype::SOA) if !soa_seen => {
+                    // The SOA's own TTL and its last field both bound the life of a negative answer (RFC 2308 5).
+                    let minimum = record.soa_minimum().ok_or(Malformed("SOA record too short"))?;
+                    survey.ttl_cap_s = sane_ttl(record.ttl).min(sane_ttl(minimum));
+                    soa_seen = true;
+                }
+                (Section::Additional, rtype::OPT) => {
+                    survey.rcode |= (record.ttl >> 24 << 4) as u16;
+                    survey.bogus = says_bogus(record.rdata);
+                }
+                _ => {}
+            }
+        }
+        Ok(survey)
+    }
+}
+
+/// A TTL with the top bit set counts as zero (RFC 2181 8).
+fn sane_ttl(ttl_s: u32) -> u32 {
+    if ttl_s > i32::MAX as u32 { 0 } else { ttl_s }
+}
+
+/// Whether the options of an OPT record hold an extended error of failed validation (RFC 8914 4).
+fn says_bogus(mut options: &[u8]) -> bool {
+    const EXTENDED_ERROR: u16 = 15;
+    while let Some(([code_high, code_low, length_high, length_low], rest)) = options.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes([*length_high, *length_low]));
+        let Some((value, rest)) = rest.split_at_checked(length) else { return false };
+        if u16::from_be_bytes([*code_high, *code_low]) == EXTENDED_ERROR
+            && let Some(info) = value.first_chunk()
+            && matches!(u16::from_be_bytes(*info), 1 | 2 | 5..=12 | 27)
+        {
+            return true;
+        }
+        options = rest;
+    }
+    false
+}
+
+/// Writes the answer to a AAAA question from the reply to the A query of the same name, into `out`, whose length is
+/// the client's limit. Returns also how many AAAA records were synthesized.
+///
+/// Every A record becomes one AAAA record under its own owner for each prefix, so a chain of CNAME and DNAME records
+/// stays whole and in order; signatures over A records go. Authority and additional section are the A reply's. An A
+/// reply that is empty or an error is the basis of the answer as it is, RCODE included (RFC 6147 5.1.6, 5.4).
+///
+/// # Errors
+/// Malformed records in the reply.
+pub fn synthesize(
+    policy: &Policy,
+    asked: &Asked,
+    a_reply: &Message<'_>,
+    ttl_cap_s: u32,
+    out: &mut [u8],
+) -> Result<(Written, u32), Malformed> {
+    let mut synthesized = 0;
+    let written = rewrite(asked, a_reply, out, |writer| {
+        for record in a_reply.records() {
+            let record = record?;
+            if record.section != Section::Answer {
+                break;
+            }
+            if record.rtype == rtype::A {
+                synthesized += write_addresses(policy, asked, &record, ttl_cap_s, writer)?;
+            } else if !is_signature_of(&record, rtype::A) {
+                copy(writer, &record)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok((written, if written.truncated { 0 } else { synthesized }))
+}
+
+fn write_addresses(
+    policy: &Policy,
+    asked: &Asked,
+    record: &Record<'_>,
+    ttl_cap_s: u32,
+    writer: &mut Writer<'_>,
+) -> Result<u32, Stop> {
+    let ipv4 = Ipv4Addr::from(
+        address::<4>(record, rtype::A).ok_or(Malformed("A record without 4 octets of RDATA"))?,
+    );
+    let owner = record.owner()?;
+    // In the case that the client used, so that it compresses to a pointer to the question.
+    let owner = if owner == asked.question.name { &asked.question.name } else { &owner };
+    let ttl_s = sane_ttl(record.ttl).min(ttl_cap_s);
+    let mut written = 0;
+    for prefix in policy.prefixes_for(ipv4) {
+        let ipv6 = prefix.embed(ipv4).octets();
+        writer.record(Section::Answer, owner, rtype::AAAA, CLASS_IN, ttl_s, &ipv6)?;
+        written += 1;
+    }
+    Ok(written)
+}
+
+/// Writes a reply to a AAAA query without its excluded AAAA records, and without the signatures that no longer fit.
+///
+/// # Errors
+/// Malformed records in the reply.
+pub fn strip(
+    policy: &Policy,
+    asked: &Asked,
+    reply: &Message<'_>,
+    out: &mut [u8],
+) -> Result<Written, Malformed> {
+    rewrite(asked, reply, out, |writer| {
+        for record in reply.records() {
+            let record = record?;
+            if record.section != Section::Answer {
+                break;
+            }
+            if !policy.excludes_record(&record) && !is_signature_of(&record, rtype::AAAA) {
+                copy(writer, &record)?;
+            }
+        }
+        Ok(())
+    })
+}

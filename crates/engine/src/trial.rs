@@ -1,0 +1,250 @@
+//! The verdict on a trial: pass, fail or void.
+
+use std::collections::BTreeMap;
+
+use crate::pacer::{SECOND_NS, Schedule};
+use crate::record::{Outcome, Trial};
+use crate::stats::Stats;
+
+/// Which answers count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validity {
+    /// The AAAA expected from the name.
+    #[default]
+    Strict,
+    /// dns64perf++'s rule: a NOERROR response with any answer record.
+    Compat,
+}
+
+/// Up to where a Tester's own faults are borne.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// p99.9 of the lateness of the sender, in ns.
+    pub lateness_p999_ns: u64,
+    /// Deviation of any 10 ms window from the schedule, in percent.
+    pub window_10_ms_pct: f64,
+}
+
+impl Tolerance {
+    /// 1 % of the timeout, and 5 % of any 10 ms window.
+    pub fn for_timeout(timeout_ns: u64) -> Self {
+        Self { lateness_p999_ns: timeout_ns / 100, window_10_ms_pct: 5.0 }
+    }
+}
+
+/// What the Tester knows of its own losses and of those that the machine's counters showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnFaults {
+    /// Datagrams dropped at the Measurer's sockets.
+    pub socket_drops: u64,
+    /// The trial was cut short.
+    pub interrupted: bool,
+}
+
+/// Where queries were lost. The keys of [`Trial::losses`].
+pub mod place {
+    /// The kernel refused to send.
+    pub const OWN_SEND_ERROR: &str = "own_send_error";
+    /// Never sent, because the trial was cut short.
+    pub const UNSENT: &str = "unsent";
+    /// Dropped at the Measurer's sockets.
+    pub const OWN_SOCKET_DROP: &str = "own_socket_drop";
+    /// Dropped at the server's listening socket.
+    pub const SERVER_SOCKET_DROP: &str = "server_socket_drop";
+    /// Dropped at the AuthDNS's sockets.
+    pub const AUTH_SOCKET_DROP: &str = "auth_socket_drop";
+    /// Taken by the server (as far as is known) and never answered.
+    pub const SERVER_SILENT: &str = "server_silent";
+    /// Answered after the timeout.
+    pub const LATE: &str = "late";
+    /// Answered in time, but wrong.
+    pub const WRONG_ANSWER: &str = "wrong_answer";
+}
+
+/// Turns the counts into a record and judges it.
+pub fn conclude(
+    schedule: &Schedule,
+    stats: &Stats,
+    faults: OwnFaults,
+    tolerance: &Tolerance,
+    validity: Validity,
+) -> Trial {
+    let answered = stats.valid + stats.invalid + stats.late;
+    let mut trial = Trial {
+        rate_qps: schedule.rate_qps,
+        duration_s: (schedule.end_ns() - schedule.start_ns) as f64 / SECOND_NS as f64,
+        scheduled: schedule.queries,
+        sent: stats.sent,
+        answered,
+        valid: stats.valid,
+        invalid: stats.invalid,
+        late: stats.late,
+        lost: stats.sent.saturating_sub(answered),
+        valid_compat: stats.valid_compat,
+        duplicates: stats.duplicates,
+        unexpected: stats.unexpected,
+        latency_ns: stats.latency(),
+        latency_from_send_ns: stats.latency_from_send(),
+        schedule_error_ns: stats.schedule_error(),
+        windows: stats.windows(),
+        losses: losses(schedule, stats, faults),
+        latency_curve: stats.latency_curve(),
+        series: stats.series(),
+        invalid_reasons: reasons(stats),
+        ..Trial::default()
+    };
+    trial.void = void_reason(&trial, stats, faults, tolerance);
+    let counted = match validity {
+        Validity::Strict => trial.valid,
+        Validity::Compat => trial.valid_compat,
+    };
+    trial.outcome = match (&trial.void, counted == trial.scheduled) {
+        (Some(_), _) => Outcome::Void,
+        (None, true) => Outcome::Pass,
+        (None, false) => Outcome::Fail,
+    };
+    trial
+}
+
+/// The Tester's own faults, in the order of their weight; the first one is the reason.
+fn void_reason(trial: &Trial, stats: &Stats, faults: OwnFaults, tolerance: &Tolerance) -> Option<String> {
+    if faults.interrupted {
+        return Some("interrupted".into());
+    }
+    if stats.send_errors > 0 {
+        return Some(format!("the Tester could not send {} queries (send errors)", stats.send_errors));
+    }
+    if faults.socket_drops > 0 {
+        return Some(format!("the Tester dropped {} answers at its own sockets", faults.socket_drops));
+    }
+    let lateness_ns = trial.schedule_error_ns.p999;
+    if lateness_ns > tolerance.lateness_p999_ns {
+        return Some(format!(
+            "the Tester was late: p99.9 of the schedule error is {:.1} ms, {:.1} ms is allowed",
+            lateness_ns as f64 / 1e6,
+            tolerance.lateness_p999_ns as f64 / 1e6
+        ));
+    }
+    let worst_pct = trial.windows.ms10.worst_pct;
+    if worst_pct > tolerance.window_10_ms_pct {
+        return Some(format!(
+            "the Tester sent unevenly: a 10 ms window is {worst_pct:.1} % off its schedule, {:.1} % is allowed",
+            tolerance.window_10_ms_pct
+        ));
+    }
+    None
+}
+
+fn losses(schedule: &Schedule, stats: &Stats, faults: OwnFaults) -> BTreeMap<String, u64> {
+    let answered = stats.valid + stats.invalid + stats.late;
+    let lost = stats.sent.saturating_sub(answered);
+    let own_drops = faults.socket_drops.min(lost);
+    let unsent = schedule.queries.saturating_sub(stats.sent + stats.send_errors);
+    let places = [
+        (place::OWN_SEND_ERROR, stats.send_errors),
+        (place::UNSENT, unsent),
+        (place::OWN_SOCKET_DROP, own_drops),
+        (place::SERVER_SILENT, lost - own_drops),
+        (place::LATE, stats.late),
+        (place::WRONG_ANSWER, stats.invalid),
+    ];
+    places.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+/// Moves losses from "server silent" to a place that a counter proves, for example the drops at the server's socket.
+pub fn attribute_loss(trial: &mut Trial, place: &str, counted: u64) {
+    let silent = trial.losses.get(place::SERVER_SILENT).copied().unwrap_or(0);
+    let moved = counted.min(silent);
+    if moved == 0 {
+        return;
+    }
+    trial.losses.insert(place.to_owned(), moved);
+    if silent == moved {
+        trial.losses.remove(place::SERVER_SILENT);
+    } else {
+        trial.losses.insert(place::SERVER_SILENT.to_owned(), silent - moved);
+    }
+}
+
+fn reasons(stats: &Stats) -> BTreeMap<String, u64> {
+    let mut reasons = stats.defects.clone();
+    if let (Some(count), Some((got, expected))) = (reasons.remove("wrong address"), stats.wrong_address) {
+        reasons.insert(format!("wrong address (first: {got} instead of {expected})"), count);
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn perfect() -> (Schedule, Stats) {
+        let schedule = Schedule::new(1, 10_000, SECOND_NS);
+        let mut stats = Stats::new(schedule);
+        for n in 0..schedule.queries {
+            let due = schedule.due_ns(n);
+            stats.note_sent(due, due);
+            stats.note_valid(due, 0, due + 1000);
+            stats.valid_compat += 1;
+        }
+        (schedule, stats)
+    }
+
+    fn concluded(schedule: &Schedule, stats: &Stats, faults: OwnFaults) -> Trial {
+        conclude(schedule, stats, faults, &Tolerance::for_timeout(SECOND_NS), Validity::Strict)
+    }
+
+    #[test]
+    fn all_valid_passes_and_one_lost_fails() {
+        let (schedule, mut stats) = perfect();
+        assert_eq!(concluded(&schedule, &stats, OwnFaults::default()).outcome, Outcome::Pass);
+        stats.valid -= 1;
+        let failed = concluded(&schedule, &stats, OwnFaults::default());
+        assert_eq!((failed.outcome, failed.lost), (Outcome::Fail, 1));
+        assert_eq!(failed.losses, BTreeMap::from([("server_silent".to_owned(), 1)]));
+        let compat = conclude(
+            &schedule,
+            &stats,
+            OwnFaults::default(),
+            &Tolerance::for_timeout(SECOND_NS),
+            Validity::Compat,
+        );
+        assert_eq!(compat.outcome, Outcome::Pass);
+    }
+
+    #[test]
+    fn the_testers_own_faults_void_and_never_blame_the_server() {
+        let (schedule, stats) = perfect();
+        let void = |stats: &Stats, faults| {
+            let trial = concluded(&schedule, stats, faults);
+            assert_eq!(trial.outcome, Outcome::Void);
+            trial.void.unwrap()
+        };
+        assert!(
+            void(&stats, OwnFaults { socket_drops: 3, interrupted: false }).contains("dropped 3 answers")
+        );
+        assert!(void(&stats, OwnFaults { socket_drops: 0, interrupted: true }).contains("interrupted"));
+        let mut refused = stats.clone();
+        refused.note_send_errors(2);
+        assert!(void(&refused, OwnFaults::default()).contains("could not send 2"));
+        let mut late = Stats::new(schedule);
+        for n in 0..schedule.queries {
+            late.note_sent(schedule.due_ns(n), schedule.due_ns(n) + 20_000_000);
+        }
+        assert!(void(&late, OwnFaults::default()).contains("was late"));
+    }
+
+    #[test]
+    fn every_query_without_a_valid_answer_has_a_place() {
+        let (schedule, mut stats) = perfect();
+        stats.valid -= 100;
+        stats.late = 20;
+        stats.invalid = 30;
+        stats.note_send_errors(10);
+        let mut trial = concluded(&schedule, &stats, OwnFaults { socket_drops: 5, interrupted: false });
+        attribute_loss(&mut trial, place::SERVER_SOCKET_DROP, 12);
+        assert_eq!(trial.losses.values().sum::<u64>(), trial.scheduled - trial.valid);
+        assert_eq!(trial.losses["server_socket_drop"], 12);
+        assert_eq!(trial.losses["server_silent"], 100 - 20 - 30 - 10 - 5 - 12);
+    }
+}

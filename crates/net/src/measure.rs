@@ -1,0 +1,285 @@
+//! The Measurer's threads: they drive lanes over a transport by the clock.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::lane::{Lane, LaneSpec};
+use engine::pacer::Schedule;
+use engine::stats::Stats;
+use engine::workload::Workload;
+
+use crate::clock;
+use crate::cpu;
+use crate::transport::{Transport, UdpConfig, UdpTransport};
+
+/// A trial for all threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Rate in q/s.
+    pub rate_qps: u64,
+    /// Length in ns.
+    pub duration_ns: u64,
+    /// Timeout of an answer in ns.
+    pub timeout_ns: u64,
+    /// How long to listen after the last query is due, in ns; at least the timeout.
+    pub listen_ns: u64,
+    /// Sockets of all threads together.
+    pub udp: UdpConfig,
+}
+
+/// What a trial gave.
+#[derive(Debug)]
+pub struct Measured {
+    /// The schedule as it was run.
+    pub schedule: Schedule,
+    /// The counts of all threads.
+    pub stats: Stats,
+    /// Answers dropped at the Measurer's own sockets.
+    pub socket_drops: u64,
+    /// The trial was stopped before its end.
+    pub interrupted: bool,
+    /// Processor time of the Measurer's threads in ns.
+    pub cpu_ns: u64,
+    /// The last error of a send, if any failed.
+    pub send_error: Option<io::Error>,
+}
+
+/// Work that a Measurer's thread does between its own sends: on a machine with few processors it is the AuthDNS, so
+/// that both halves of the Tester share a processor without fighting for it. It must do a small, bounded piece for
+/// each call and returns how much it did.
+pub type Coworker<'a> = &'a mut (dyn FnMut() -> usize + Send);
+
+/// Time between the start of the threads and the first query: they allocate and settle in it.
+const LEAD_NS: u64 = 30_000_000;
+/// Waits longer than this are slept through; the thread wakes up this long before the next query is due.
+const WAKE_EARLY_NS: u64 = 150_000;
+/// The longest sleep, so that a stop is seen soon.
+const SLEEP_MAX_NS: u64 = 20_000_000;
+
+/// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work.
+///
+/// # Errors
+/// Sockets that cannot be opened or break. What the server does is never an error.
+pub fn run(
+    plan: &Plan,
+    workload: &Workload,
+    cpus: &[usize],
+    coworker: Option<Coworker<'_>>,
+    stop: &AtomicBool,
+) -> io::Result<Measured> {
+    let lanes = cpus.len().max(1);
+    let schedule = Schedule::new(clock::monotonic_ns() + LEAD_NS, plan.rate_qps, plan.duration_ns);
+    let mut coworker = coworker;
+    let results: Vec<io::Result<LaneResult>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..lanes)
+            .map(|lane| {
+                let coworker = coworker.take();
+                let spec = LaneSpec {
+                    schedule,
+                    lane: lane as u64,
+                    lanes: lanes as u64,
+                    sockets: (plan.udp.sockets / lanes).max(1) as u64,
+                    timeout_ns: plan.timeout_ns,
+                    listen_ns: plan.listen_ns.max(plan.timeout_ns),
+                };
+                let udp = UdpConfig { sockets: spec.sockets as usize, ..plan.udp };
+                let (cpu, workload) = (cpus.get(lane).copied(), workload.clone());
+                scope.spawn(move || lane_thread(spec, &udp, workload, cpu, coworker, stop))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let mut measured = Measured {
+        schedule,
+        stats: Stats::new(schedule),
+        socket_drops: 0,
+        interrupted: false,
+        cpu_ns: 0,
+        send_error: None,
+    };
+    for result in results {
+        let lane = result?;
+        measured.stats.merge(&lane.stats);
+        measured.socket_drops += lane.socket_drops;
+        measured.interrupted |= lane.interrupted;
+        measured.cpu_ns += lane.cpu_ns;
+        measured.send_error = lane.send_error.or(measured.send_error);
+    }
+    Ok(measured)
+}
+
+struct LaneResult {
+    stats: Stats,
+    socket_drops: u64,
+    interrupted: bool,
+    cpu_ns: u64,
+    send_error: Option<io::Error>,
+}
+
+fn lane_thread(
+    spec: LaneSpec,
+    udp: &UdpConfig,
+    workload: Workload,
+    cpu: Option<usize>,
+    coworker: Option<Coworker<'_>>,
+    stop: &AtomicBool,
+) -> io::Result<LaneResult> {
+    if let Some(cpu) = cpu {
+        // Not being pinned costs evenness, which the trial's own checks will show.
+        let _ = cpu::pin(cpu);
+    }
+    let started_ns = cpu::thread_time_ns();
+    let mut transport = UdpTransport::new(udp)?;
+    let mut lane = Lane::new(spec, workload);
+    let driven = drive(&mut lane, &mut transport, coworker, stop)?;
+    Ok(LaneResult {
+        stats: lane.finish(),
+        socket_drops: transport.drops(),
+        interrupted: driven.interrupted,
+        cpu_ns: cpu::thread_time_ns() - started_ns,
+        send_error: driven.send_error,
+    })
+}
+
+/// How a lane's loop ended.
+#[derive(Debug, Default)]
+pub struct Driven {
+    /// It was told to stop.
+    pub interrupted: bool,
+    /// The last error of a send.
+    pub send_error: Option<io::Error>,
+}
+
+/// Runs a lane to its end: send what is due, take what has arrived, help the coworker, sleep if there is time.
+///
+/// # Errors
+/// Those of the transport.
+pub fn drive(
+    lane: &mut Lane,
+    transport: &mut impl Transport,
+    mut coworker: Option<Coworker<'_>>,
+    stop: &AtomicBool,
+) -> io::Result<Driven> {
+    let mut driven = Driven::default();
+    loop {
+        let now_ns = clock::monotonic_ns();
+        if lane.is_done(now_ns) {
+            return Ok(driven);
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Driven { interrupted: true, ..driven });
+        }
+        if let Some(batch) = lane.due(now_ns) {
+            let sent = transport.send(batch.socket, batch.queries, &mut |buffer| lane.write(now_ns, buffer));
+            if sent.failed > 0 {
+                lane.note_send_errors(sent.failed);
+                driven.send_error = sent.error;
+            }
+        }
+        let received = transport.receive(&mut |at_ns, socket, octets| lane.receive(at_ns, socket, octets))?;
+        let helped = coworker.as_mut().map_or(0, |work| work());
+        if received + helped == 0 && coworker.is_none() {
+            rest(lane, transport)?;
+        }
+    }
+}
+
+/// Sleeps while the next query is far enough away; else leaves the processor's resources to others for an instant.
+fn rest(lane: &Lane, transport: &mut impl Transport) -> io::Result<()> {
+    let now_ns = clock::monotonic_ns();
+    let until_ns = lane.next_due_ns().unwrap_or_else(|| lane.listen_until_ns());
+    let idle_ns = until_ns.saturating_sub(now_ns);
+    if idle_ns > 2 * WAKE_EARLY_NS {
+        return transport.wait((idle_ns - WAKE_EARLY_NS).min(SLEEP_MAX_NS));
+    }
+    std::hint::spin_loop();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
+    use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rtype};
+    use engine::workload::WorkloadSpec;
+
+    fn workload() -> Workload {
+        Workload::new(WorkloadSpec {
+            names: "10.0.0.0/8".parse().unwrap(),
+            first_name: 0,
+            suffix: Name::from_text("dns64perf.test").unwrap(),
+            prefix: "2001:db8:64::/96".parse().unwrap(),
+            native: None,
+            edns_octets: None,
+        })
+        .unwrap()
+    }
+
+    /// A server that answers every query but each seventh, as the coworker of the only thread.
+    fn coworker(socket: UdpSocket) -> impl FnMut() -> usize + Send {
+        let (mut incoming, mut outgoing) = (ReceiveBatch::new(32, 512), SendBatch::new(32, 512));
+        let workload = workload();
+        move || {
+            let received = incoming.receive(&socket).unwrap();
+            for datagram in incoming.iter() {
+                let Some(number) = workload.number_of(datagram.octets).filter(|number| number % 7 != 3)
+                else {
+                    continue;
+                };
+                outgoing.push(Some(datagram.from), None, |buffer| {
+                    let query = Message::parse(datagram.octets).unwrap();
+                    let mut writer =
+                        Writer::new(buffer, query.header.id, Header::QR, &query.question).unwrap();
+                    let address = workload.expected(number).octets();
+                    writer
+                        .record(Section::Answer, &query.question.name, rtype::AAAA, CLASS_IN, 1, &address)
+                        .unwrap();
+                    writer.finish()
+                });
+            }
+            outgoing.flush(&socket);
+            received
+        }
+    }
+
+    #[test]
+    fn answers_and_silence_are_counted_to_the_query() {
+        for (listen, cpus) in [("[::1]:0", vec![]), ("127.0.0.1:0", cpu::available())] {
+            let socket = UdpSocket::bind(listen.parse().unwrap(), &Options::default()).unwrap();
+            let server = socket.local_addr().unwrap();
+            let plan = Plan {
+                rate_qps: 2000,
+                duration_ns: 200_000_000,
+                timeout_ns: 300_000_000,
+                listen_ns: 300_000_000,
+                udp: UdpConfig { server, sockets: 4, receive_buffer_octets: 1 << 20 },
+            };
+            let mut work = coworker(socket);
+            let stop = AtomicBool::new(false);
+            let measured = run(&plan, &workload(), &cpus, Some(&mut work), &stop).unwrap();
+            let silent = (0..400).filter(|number| number % 7 == 3).count() as u64;
+            assert_eq!(measured.stats.sent, 400);
+            assert_eq!(measured.stats.valid, 400 - silent, "{:?}", measured.stats.defects);
+            assert_eq!((measured.stats.unexpected, measured.socket_drops), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_trial_stops_when_told() {
+        let sink = UdpSocket::bind("[::1]:0".parse().unwrap(), &Options::default()).unwrap();
+        let plan = Plan {
+            rate_qps: 100,
+            duration_ns: 3_600_000_000_000,
+            timeout_ns: 1_000_000_000,
+            listen_ns: 1_000_000_000,
+            udp: UdpConfig { server: sink.local_addr().unwrap(), sockets: 1, receive_buffer_octets: 0 },
+        };
+        let stop = AtomicBool::new(true);
+        let measured = run(&plan, &workload(), &[], None, &stop).unwrap();
+        assert!(measured.interrupted);
+        assert!(measured.stats.sent < 100);
+    }
+}

@@ -1,0 +1,107 @@
+//! The `udp` back-end: connected sockets with sendmmsg and recvmmsg.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use super::{Sent, Transport};
+use crate::clock;
+use crate::poll::{Events, Interest, Poller};
+use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
+
+/// What the sockets of one thread are made with.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpConfig {
+    /// The server to ask.
+    pub server: SocketAddr,
+    /// The number of sockets, each with a source port of its own.
+    pub sockets: usize,
+    /// Receive buffer of each in octets.
+    pub receive_buffer_octets: usize,
+}
+
+/// Queries leave one system call at a time, in batches where several are due.
+pub struct UdpTransport {
+    sockets: Vec<UdpSocket>,
+    poller: Poller,
+    events: Events,
+    outgoing: SendBatch,
+    incoming: ReceiveBatch,
+}
+
+/// The most queries of one call, and the most answers taken from one socket at a time.
+const BATCH: usize = 64;
+/// A query is never longer: header, name of 255 octets, type, class, OPT.
+const QUERY_OCTETS_MAX: usize = 512;
+/// Answers longer than this are cut; none of the benchmark's comes near.
+const ANSWER_OCTETS_MAX: usize = 2048;
+
+impl UdpTransport {
+    /// Opens the sockets. Each takes a free port and the kernel's choice of source address for the server.
+    ///
+    /// # Errors
+    /// No free ports, too many open files, or no route to the server.
+    pub fn new(config: &UdpConfig) -> io::Result<Self> {
+        let any: SocketAddr = match config.server {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let options = Options {
+            receive_buffer_octets: config.receive_buffer_octets,
+            timestamps: true,
+            ..Options::default()
+        };
+        let poller = Poller::new()?;
+        let mut sockets = Vec::with_capacity(config.sockets);
+        for index in 0..config.sockets {
+            let socket = UdpSocket::bind(any, &options)?;
+            socket.connect(config.server)?;
+            poller.add(&socket, index as u64, Interest::Read)?;
+            sockets.push(socket);
+        }
+        Ok(Self {
+            events: Events::with_capacity(sockets.len()),
+            sockets,
+            poller,
+            outgoing: SendBatch::new(BATCH, QUERY_OCTETS_MAX),
+            incoming: ReceiveBatch::new(BATCH, ANSWER_OCTETS_MAX),
+        })
+    }
+}
+
+impl Transport for UdpTransport {
+    fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent {
+        for _ in 0..count.min(BATCH) {
+            self.outgoing.push(None, None, &mut *write);
+        }
+        let flushed = self.outgoing.flush(&self.sockets[socket]);
+        Sent { failed: flushed.failed, error: flushed.error }
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
+        if self.poller.wait(&mut self.events, Some(Duration::ZERO))? == 0 {
+            return Ok(0);
+        }
+        let mut received = 0;
+        for event in self.events.iter() {
+            let socket = event.token as usize;
+            let count = self.incoming.receive(&self.sockets[socket])?;
+            // The kernel notes arrivals on its real-time clock; read afresh, the distance of the clocks cannot be stale.
+            let (monotonic_ns, realtime_ns) = (clock::monotonic_ns(), clock::realtime_ns());
+            for datagram in self.incoming.iter() {
+                let age_ns = datagram.received_realtime_ns.map_or(0, |at| realtime_ns.saturating_sub(at));
+                deliver(monotonic_ns.saturating_sub(age_ns), socket, datagram.octets);
+            }
+            received += count;
+        }
+        Ok(received)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
+        self.poller.wait(&mut self.events, Some(Duration::from_nanos(timeout_ns))).map(drop)
+    }
+
+    fn drops(&self) -> u64 {
+        self.sockets.iter().map(|socket| u64::from(socket.drops().unwrap_or(0))).sum()
+    }
+}

@@ -1,0 +1,108 @@
+//! What the AuthDNS counts. Each thread adds to counters of its own once for every batch; readers sum them.
+
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+use super::zone::{Answer, QueryKind};
+
+/// The counts of one transport. At rest, queries = answers + dropped + send failures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Traffic {
+    /// Questions for type A.
+    pub queries_a: u64,
+    /// Questions for type AAAA.
+    pub queries_aaaa: u64,
+    /// Other well-formed messages.
+    pub queries_other: u64,
+    /// Messages that are no DNS query: answered with FORMERR or dropped.
+    pub malformed: u64,
+    /// Answers that the kernel took.
+    pub answers: u64,
+    /// Messages that got no answer, as is due to answers and to less than a header.
+    pub dropped: u64,
+    /// Answers that could not be sent.
+    pub send_failures: u64,
+}
+
+impl Traffic {
+    const FIELDS: usize = 7;
+
+    /// All messages received.
+    pub fn queries(&self) -> u64 {
+        self.queries_a + self.queries_aaaa + self.queries_other + self.malformed
+    }
+
+    /// Counts a message and, where it gets no answer, that. Answers are counted when they are sent.
+    pub(super) fn count(&mut self, answer: Answer) {
+        let kind = match answer.kind {
+            QueryKind::A => &mut self.queries_a,
+            QueryKind::Aaaa => &mut self.queries_aaaa,
+            QueryKind::Other => &mut self.queries_other,
+            QueryKind::Malformed => &mut self.malformed,
+        };
+        *kind += 1;
+        self.dropped += u64::from(answer.octets == 0);
+    }
+
+    fn to_array(self) -> [u64; Self::FIELDS] {
+        [
+            self.queries_a,
+            self.queries_aaaa,
+            self.queries_other,
+            self.malformed,
+            self.answers,
+            self.dropped,
+            self.send_failures,
+        ]
+    }
+
+    fn from_array(values: [u64; Self::FIELDS]) -> Self {
+        let [queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures] = values;
+        Self { queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures }
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        let (mut sum, other) = (self.to_array(), other.to_array());
+        for (value, more) in sum.iter_mut().zip(other) {
+            *value += more;
+        }
+        *self = Self::from_array(sum);
+    }
+}
+
+/// A [`Traffic`] that one thread adds to while others read it.
+#[derive(Debug, Default)]
+pub(super) struct SharedTraffic([AtomicU64; Traffic::FIELDS]);
+
+impl SharedTraffic {
+    pub fn add(&self, traffic: Traffic) {
+        for (shared, more) in self.0.iter().zip(traffic.to_array()).filter(|(_, more)| *more > 0) {
+            shared.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    pub fn read(&self) -> Traffic {
+        Traffic::from_array(self.0.each_ref().map(|value| value.load(Ordering::Relaxed)))
+    }
+}
+
+/// Everything an [`Authority`](super::Authority) counts, since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Over UDP.
+    pub udp: Traffic,
+    /// Over TCP; an answer counts when it is handed to the connection.
+    pub tcp: Traffic,
+    /// Datagrams that the kernel dropped at our sockets, most often because their receive buffers were full.
+    pub udp_socket_drops: u64,
+    /// Times that a socket reported an error on receiving.
+    pub udp_receive_failures: u64,
+    /// TCP connections served.
+    pub tcp_connections: u64,
+    /// TCP connections closed at once because the limit was reached.
+    pub tcp_connections_refused: u64,
+}

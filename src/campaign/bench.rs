@@ -1,0 +1,297 @@
+//! The bench: self-test, repeated search, latency at half the rate, and the record after every trial.
+
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use engine::record::{Dut, Environment, Results, Run, SCHEMA, Settings, State};
+use engine::search::{Found, Next, Point, bracket, loss_inversions, next};
+use engine::statistics::summarize;
+
+use super::progress::{Doing, Progress, short_duration, trial_line};
+use super::selftest::certify;
+use super::tester::{Auth, MeasureError, Target, Tester, Tried};
+use super::{Plan, Store, bottleneck, checklist};
+use crate::report;
+use crate::report::number::count as grouped;
+
+/// Everything a bench needs.
+pub struct Bench<'a> {
+    /// Lengths and counts.
+    pub plan: Plan,
+    /// The Tester.
+    pub tester: Tester,
+    /// The server under test.
+    pub target: Target,
+    /// Its AuthDNS, if it is ours.
+    pub auth: Option<Auth>,
+    /// The Tester looped back: the AuthDNS that answers every AAAA itself. `None` leaves the self-test out.
+    pub selftest: Option<(Target, Auth)>,
+    /// Where the record goes.
+    pub store: Store,
+    /// What the person sees.
+    pub progress: Progress,
+    /// Whether the server still runs; the reason if it does not.
+    pub alive: &'a mut dyn FnMut() -> Result<(), String>,
+    /// Called at the end: the state of the machine before and after.
+    pub environment: &'a dyn Fn() -> Environment,
+}
+
+/// How a bench ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// As planned.
+    Complete,
+    /// The user ended it.
+    Interrupted,
+    /// The Tester or the machine is not fit; the reason.
+    Unfit(String),
+    /// The server is gone; the reason.
+    ServerFailed(String),
+    /// A trial could not be run.
+    Measure(MeasureError),
+    /// The record could not be written.
+    Record(io::Error),
+}
+
+impl From<MeasureError> for Ended {
+    fn from(error: MeasureError) -> Self {
+        Self::Measure(error)
+    }
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Record(error)
+    }
+}
+
+/// An empty record.
+pub fn empty_results(kind: &str) -> Results {
+    Results {
+        schema: SCHEMA,
+        kind: kind.to_owned(),
+        state: State::Running,
+        tool: concat!("sextant ", env!("CARGO_PKG_VERSION")).to_owned(),
+        command: std::env::args().collect(),
+        started_utc: now_utc(),
+        finished_utc: None,
+        dut: Dut::default(),
+        settings: Settings::default(),
+        selftest: None,
+        runs: Vec::new(),
+        latency_trial: None,
+        summary: None,
+        bottleneck: None,
+        verdict: None,
+        checklist: Vec::new(),
+        environment: Environment::default(),
+    }
+}
+
+fn now_utc() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Runs the bench to its end, whatever that is; the record says how far it came.
+pub fn run(mut bench: Bench<'_>, mut results: Results) -> (Results, Ended) {
+    let ended = bench.measure(&mut results).err().unwrap_or(Ended::Complete);
+    bench.progress.clear();
+    let ended = if bench.tester.stopped() { Ended::Interrupted } else { ended };
+    let ended = bench.finish(&mut results, ended);
+    (results, ended)
+}
+
+impl Bench<'_> {
+    fn measure(&mut self, results: &mut Results) -> Result<(), Ended> {
+        self.save(results)?;
+        self.self_test(results)?;
+        self.announce();
+        for repetition in 0..self.plan.repetitions {
+            self.search(results, repetition)?;
+            summarize_runs(results);
+            self.save(results)?;
+            self.render(results)?;
+        }
+        self.latency(results)
+    }
+
+    fn self_test(&mut self, results: &mut Results) -> Result<(), Ended> {
+        let Some((target, auth)) = &self.selftest else { return Ok(()) };
+        let wanted_qps = self.plan.range_qps[1];
+        let selftest = certify(
+            &mut self.tester,
+            target,
+            Some(auth),
+            0..=wanted_qps,
+            self.plan.trial_ns,
+            &self.progress,
+        )?;
+        let (certified_qps, passed) = (selftest.certified_qps, selftest.passed);
+        results.selftest = Some(selftest);
+        self.save(results)?;
+        if self.tester.stopped() {
+            return Err(Ended::Interrupted);
+        }
+        if !passed {
+            let why = "the self-test of RFC 8219 9.2.1 failed at every rate: this machine cannot measure now";
+            return Err(Ended::Unfit(why.into()));
+        }
+        self.progress
+            .say(&format!("  self-test passed: certified for rates up to {} q/s", grouped(certified_qps)));
+        self.plan.range_qps[1] = certified_qps;
+        self.plan.range_qps[0] = self.plan.range_qps[0].min(certified_qps);
+        results.settings.rate_range_qps = self.plan.range_qps;
+        Ok(())
+    }
+
+    fn announce(&self) {
+        let time = self.plan.forecast(self.plan.repetitions, self.plan.range_qps[1] / 2);
+        self.progress.say(&format!(
+            "  {} searches ({}), trials of {} s: about {}",
+            self.plan.repetitions,
+            self.plan.mode_name(),
+            self.plan.trial_ns as f64 / 1e9,
+            short_duration(time)
+        ));
+    }
+
+    fn search(&mut self, results: &mut Results, repetition: u32) -> Result<(), Ended> {
+        let spec = self.plan.search();
+        let phase = format!("search {}/{}", repetition + 1, self.plan.repetitions);
+        let mut history: Vec<Point> = Vec::new();
+        results.runs.push(Run::default());
+        let found = loop {
+            let rate_qps = match next(&spec, &history) {
+                Next::Try(rate_qps) => rate_qps,
+                Next::Found(found) => break found,
+                Next::Unfit(rate_qps) => return Err(Ended::Unfit(unfit(results, rate_qps))),
+            };
+            let tried = self.try_rate(results, &phase, rate_qps, Some(&history))?;
+            history.push(Point { rate_qps, outcome: tried.trial.outcome });
+            let run = results.runs.last_mut().expect("pushed above");
+            run.trials.push(tried.trial);
+            run.qps = bracket(&spec, &history).passed_qps;
+            run.loss_inversions = loss_inversions(&history);
+            self.save(results)?;
+            self.settle();
+        };
+        let Found { qps, stop_width_qps, at_ceiling } = found;
+        let run = results.runs.last_mut().expect("pushed above");
+        *run = Run { qps, stop_width_qps, at_ceiling, complete: true, ..std::mem::take(run) };
+        self.progress.say(&format!(
+            "  {phase}    found {} q/s, bracket {} q/s wide",
+            grouped(qps),
+            grouped(stop_width_qps)
+        ));
+        Ok(())
+    }
+
+    fn latency(&mut self, results: &mut Results) -> Result<(), Ended> {
+        let half = results.summary.as_ref().map_or(0, |summary| summary.median as u64 / 2);
+        if half == 0 {
+            return Ok(());
+        }
+        let tried = self.try_rate(results, "half the rate", half, None)?;
+        results.latency_trial = Some(tried.trial);
+        self.save(results)?;
+        Ok(())
+    }
+
+    fn try_rate(
+        &mut self,
+        results: &Results,
+        phase: &str,
+        rate_qps: u64,
+        history: Option<&[Point]>,
+    ) -> Result<Tried, Ended> {
+        if self.tester.stopped() {
+            return Err(Ended::Interrupted);
+        }
+        (self.alive)().map_err(Ended::ServerFailed)?;
+        let doing = Doing {
+            phase: phase.to_owned(),
+            rate_qps,
+            length: self.plan.trial_time(false),
+            bracket: history.map(|history| bracket(&self.plan.search(), history)),
+            left: history.map(|history| self.time_left(results, history)),
+        };
+        let Self { tester, target, auth, plan, progress, .. } = self;
+        let tried =
+            progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, plan.trial_ns))?;
+        self.progress.say(&trial_line(phase, &tried.trial));
+        self.write_histogram(phase, &tried)?;
+        (self.alive)().map_err(Ended::ServerFailed)?;
+        Ok(tried)
+    }
+
+    /// By the runs so far, or by the bracket of the first one.
+    fn time_left(&self, results: &Results, history: &[Point]) -> Duration {
+        let done = results.runs.iter().filter(|run| run.complete).count() as u32;
+        let now = bracket(&self.plan.search(), history);
+        let expected =
+            results.summary.as_ref().map_or(now.passed_qps.midpoint(now.failed_qps), |s| s.median as u64);
+        let whole = self.plan.forecast(1, expected);
+        let this = whole.saturating_sub(self.plan.trial_time(false) * history.len() as u32);
+        this + whole * self.plan.repetitions.saturating_sub(done + 1) + self.plan.trial_time(false)
+    }
+
+    /// One interval of the HDR log for each trial.
+    fn write_histogram(&self, phase: &str, tried: &Tried) -> io::Result<()> {
+        let tag = format!("{}-{}qps", phase.replace([' ', '/'], "_"), tried.trial.rate_qps);
+        self.store.append_histogram(&tag, &tried.trial, &tried.latency_ns)
+    }
+
+    /// The pause after a trial; a stop ends it.
+    fn settle(&self) {
+        let until = std::time::Instant::now() + Duration::from_nanos(self.plan.settle_ns);
+        while std::time::Instant::now() < until && !self.tester.stopped() {
+            std::thread::sleep(
+                Duration::from_millis(50).min(until.saturating_duration_since(std::time::Instant::now())),
+            );
+        }
+    }
+
+    fn save(&self, results: &Results) -> io::Result<()> {
+        self.store.save(results)
+    }
+
+    fn render(&self, results: &mut Results) -> io::Result<()> {
+        results.bottleneck = bottleneck::bottleneck(results);
+        results.checklist = checklist::checklist(results);
+        results.verdict = None;
+        results.verdict = Some(report::verdict(results));
+        report::write_all(results, self.store.directory())
+    }
+
+    /// Puts the end into the record; a record that cannot be written is the end itself.
+    fn finish(&self, results: &mut Results, ended: Ended) -> Ended {
+        results.state = match &ended {
+            Ended::Complete => State::Complete,
+            Ended::Interrupted => State::Interrupted,
+            Ended::Unfit(reason) | Ended::ServerFailed(reason) => State::Failed(reason.clone()),
+            Ended::Measure(error) => State::Failed(error.to_string()),
+            Ended::Record(error) => State::Failed(error.to_string()),
+        };
+        results.finished_utc = Some(now_utc());
+        results.environment = (self.environment)();
+        summarize_runs(results);
+        let written = self.render(results).and_then(|()| self.save(results));
+        match (written, ended) {
+            (Err(error), Ended::Complete) => Ended::Record(error),
+            (_, ended) => ended,
+        }
+    }
+}
+
+fn summarize_runs(results: &mut Results) {
+    let complete: Vec<&Run> = results.runs.iter().filter(|run| run.complete).collect();
+    let rates: Vec<u64> = complete.iter().map(|run| run.qps).collect();
+    let width = complete.iter().map(|run| run.stop_width_qps).max().unwrap_or(0);
+    results.summary = summarize(&rates, width);
+}
+
+fn unfit(results: &Results, rate_qps: u64) -> String {
+    let last = results.runs.last().and_then(|run| run.trials.last());
+    let why = last.and_then(|trial| trial.void.as_deref()).unwrap_or("the trials were void");
+    format!("the Tester could not run a sound trial at {} q/s: {why}", grouped(rate_qps))
+}

@@ -1,0 +1,143 @@
+//! What a bench will do: presets, and how long it takes.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use engine::search::{Mode, SearchSpec, trials_expected};
+
+/// A named set of lengths and counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    /// Short trials, three repetitions: an orientation in about two minutes.
+    #[default]
+    Quick,
+    /// 60 s trials and 20 repetitions, as RFC 8219 asks.
+    Rfc8219,
+}
+
+impl Preset {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Rfc8219 => "rfc8219",
+        }
+    }
+}
+
+/// Lengths and counts of a bench.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// The preset's name, or `custom` where options changed it.
+    pub preset: &'static str,
+    /// Length of a trial in ns.
+    pub trial_ns: u64,
+    /// Timeout of an answer in ns.
+    pub timeout_ns: u64,
+    /// How long to listen after the last query, in ns.
+    pub listen_ns: u64,
+    /// Pause after a trial in ns.
+    pub settle_ns: u64,
+    /// Repetitions of the search.
+    pub repetitions: u32,
+    /// The search.
+    pub mode: Mode,
+    /// Width at which the search stops, in percent of the rate.
+    pub width_pct: f64,
+    /// Lowest and highest rate to try, in q/s.
+    pub range_qps: [u64; 2],
+}
+
+/// Void trials in a row at one rate that end the search.
+const VOIDS_MAX: u32 = 8;
+
+/// One second in ns.
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+impl Plan {
+    /// The plan of a preset with a timeout, for rates up to `max_qps`.
+    pub fn new(preset: Preset, timeout_ns: u64, max_qps: u64) -> Self {
+        let range_qps = [100.min(max_qps), max_qps];
+        let name = preset.name();
+        match preset {
+            Preset::Quick => Self {
+                preset: name,
+                trial_ns: 2 * SECOND_NS,
+                timeout_ns,
+                listen_ns: timeout_ns + SECOND_NS / 5,
+                settle_ns: SECOND_NS / 4,
+                repetitions: 3,
+                mode: Mode::Verify,
+                width_pct: 2.0,
+                range_qps,
+            },
+            Preset::Rfc8219 => Self {
+                preset: name,
+                trial_ns: 60 * SECOND_NS,
+                timeout_ns,
+                // RFC 2544 23: wait two seconds for residual replies.
+                listen_ns: timeout_ns.max(2 * SECOND_NS),
+                // RFC 2544 23: wait at least five seconds for the DUT to restabilize.
+                settle_ns: 5 * SECOND_NS,
+                repetitions: 20,
+                mode: Mode::Rfc8219,
+                width_pct: 0.5,
+                range_qps,
+            },
+        }
+    }
+
+    /// The search of one repetition.
+    pub fn search(&self) -> SearchSpec {
+        SearchSpec {
+            mode: self.mode,
+            low_qps: self.range_qps[0],
+            high_qps: self.range_qps[1],
+            width_pct: self.width_pct,
+            voids_max: VOIDS_MAX,
+        }
+    }
+
+    /// The name of the search mode.
+    pub fn mode_name(&self) -> &'static str {
+        match self.mode {
+            Mode::Rfc8219 => "rfc8219",
+            Mode::Verify => "verify",
+            Mode::Fixed { .. } => "fixed",
+        }
+    }
+
+    /// About how long a trial takes; one with losses waits for late answers.
+    pub fn trial_time(&self, lossy: bool) -> Duration {
+        let listening = if lossy { self.listen_ns } else { 0 };
+        Duration::from_nanos(self.trial_ns + listening + self.settle_ns) + Duration::from_millis(60)
+    }
+
+    /// About how long `repetitions` searches take that find about `expected_qps`.
+    pub fn forecast(&self, repetitions: u32, expected_qps: u64) -> Duration {
+        let trials = trials_expected(&self.search(), expected_qps);
+        // In a bisection about every other trial fails.
+        (self.trial_time(false) * (trials - trials / 2) + self.trial_time(true) * (trials / 2)) * repetitions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_preset_ends_within_three_minutes() {
+        let plan = Plan::new(Preset::Quick, SECOND_NS, 100_000);
+        for expected_qps in [500, 5_000, 30_000, 60_000, 100_000] {
+            let time = plan.forecast(plan.repetitions, expected_qps);
+            assert!(time < Duration::from_secs(160), "{expected_qps} q/s takes {time:?}");
+        }
+    }
+
+    #[test]
+    fn the_rfc8219_preset_keeps_its_lengths() {
+        let plan = Plan::new(Preset::Rfc8219, SECOND_NS, 100_000);
+        assert_eq!((plan.trial_ns, plan.repetitions, plan.mode), (60 * SECOND_NS, 20, Mode::Rfc8219));
+        assert!(plan.forecast(20, 50_000) > Duration::from_secs(3 * 3600));
+    }
+}

@@ -1,0 +1,144 @@
+//! What a person at the terminal sees while a measurement runs. Silent when standard error is no terminal.
+
+use std::time::{Duration, Instant};
+
+use engine::record::{Outcome, Trial};
+use engine::search::Bracket;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::report::number::count as grouped;
+
+/// The line under way and the lines that stay.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+/// What the line under way says.
+#[derive(Clone, Debug, Default)]
+pub struct Doing {
+    /// For example `search 2/3`.
+    pub phase: String,
+    /// The trial's rate in q/s.
+    pub rate_qps: u64,
+    /// How long the trial takes at most.
+    pub length: Duration,
+    /// The search's bracket so far.
+    pub bracket: Option<Bracket>,
+    /// When everything will be over.
+    pub left: Option<Duration>,
+}
+
+/// How often the line is drawn.
+const TICK: Duration = Duration::from_millis(100);
+
+impl Progress {
+    /// For a terminal on standard error, if there is one and `quiet` is not set.
+    pub fn new(quiet: bool) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        let style =
+            ProgressStyle::with_template("  {bar:20.cyan/dim} {msg}").unwrap_or(ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("━╸━"));
+        Self { bar }
+    }
+
+    /// Writes a line that stays.
+    pub fn say(&self, line: &str) {
+        self.bar.println(line);
+    }
+
+    /// Shows a trial while `work` runs it.
+    pub fn during<T>(&self, doing: &Doing, work: impl FnOnce() -> T) -> T {
+        if self.bar.is_hidden() {
+            return work();
+        }
+        let length_ms = u64::try_from(doing.length.as_millis()).unwrap_or(u64::MAX).max(1);
+        self.bar.set_length(length_ms);
+        let started = Instant::now();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let ticker = scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let elapsed = started.elapsed();
+                    self.bar.set_position((elapsed.as_millis() as u64).min(length_ms));
+                    self.bar.set_message(under_way(doing, elapsed));
+                    std::thread::park_timeout(TICK);
+                }
+            });
+            let result = work();
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            ticker.thread().unpark();
+            result
+        })
+    }
+
+    /// Removes the line under way.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn under_way(doing: &Doing, elapsed: Duration) -> String {
+    let bracket = doing.bracket.map_or(String::new(), |bracket| format!("  {}", bracket_text(bracket)));
+    let left = doing.left.map_or(String::new(), |left| {
+        format!("  about {} left", short_duration(left.saturating_sub(elapsed)))
+    });
+    let (phase, rate) = (&doing.phase, grouped(doing.rate_qps));
+    format!(
+        "{phase} at {rate} q/s  {:.1} of {:.1} s{bracket}{left}",
+        elapsed.as_secs_f64(),
+        doing.length.as_secs_f64()
+    )
+}
+
+/// The bracket in words.
+pub fn bracket_text(bracket: Bracket) -> String {
+    format!("between {} and {} q/s", grouped(bracket.passed_qps), grouped(bracket.failed_qps))
+}
+
+/// A finished trial in a line.
+pub fn trial_line(phase: &str, trial: &Trial) -> String {
+    let rate = grouped(trial.rate_qps);
+    let words = match trial.outcome {
+        Outcome::Pass => format!("pass   p99 {} µs", grouped(trial.latency_ns.p99 / 1000)),
+        Outcome::Void => format!("void   {}", trial.void.as_deref().unwrap_or_default()),
+        Outcome::Fail => {
+            let places: Vec<String> = trial
+                .losses
+                .iter()
+                .map(|(place, count)| format!("{} {}", place.replace('_', " "), grouped(*count)))
+                .collect();
+            format!("fail   {}", places.join(", "))
+        }
+    };
+    format!("  {phase:<13} {rate:>9} q/s  {words}")
+}
+
+/// For example `2 h 05 min`, `1 min 10 s`, `8 s`.
+pub fn short_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        let text = |seconds| short_duration(Duration::from_secs(seconds));
+        assert_eq!([text(8), text(70), text(7500)], ["8 s", "1 min 10 s", "2 h 05 min"]);
+    }
+
+    #[test]
+    fn a_failed_trial_says_where_it_lost() {
+        let losses = [("server_socket_drop".to_owned(), 1200), ("late".to_owned(), 4)].into();
+        let trial = Trial { rate_qps: 62_500, outcome: Outcome::Fail, losses, ..Trial::default() };
+        let line = trial_line("search 1/3", &trial);
+        assert!(line.contains("62,500 q/s") && line.contains("late 4, server socket drop 1,200"), "{line}");
+    }
+}

@@ -1,0 +1,73 @@
+//! Whether a server answers at all, before queries are poured on it.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use engine::workload::{Workload, WorkloadSpec};
+
+use super::tester::{Target, Tester};
+
+/// How often it is asked.
+const ATTEMPTS: u16 = 3;
+/// How long each reply is waited for.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longer replies are cut.
+const REPLY_OCTETS: usize = 2048;
+
+/// Asks the server for the name before the first one of the next trial, so that no cache is warmed for it.
+///
+/// # Errors
+/// Nothing listens there, or no reply came: one line that says what to do. What the reply says does not matter.
+pub fn reach(target: &Target, tester: &Tester) -> Result<(), String> {
+    let server = target.server;
+    let first_name = tester.next_name.wrapping_sub(1);
+    let spec = WorkloadSpec { first_name, ..target.workload.clone() };
+    let workload = Workload::new(spec).map_err(|error| error.to_string())?;
+    let any: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let cannot = |error: std::io::Error| format!("cannot send to {server}: {error}");
+    let socket = UdpSocket::bind((any, 0)).map_err(cannot)?;
+    socket.connect(server).map_err(cannot)?;
+    socket.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(cannot)?;
+    let mut last = "no answer".to_owned();
+    for id in 0..ATTEMPTS {
+        if tester.stopped() {
+            return Err("interrupted".into());
+        }
+        match ask(&socket, &workload, id) {
+            Ok(true) => return Ok(()),
+            Ok(false) => last = "no DNS answer".into(),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                return Err(format!(
+                    "nothing listens at {server} (connection refused): is the server running?"
+                ));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) => return Err(cannot(error)),
+        }
+    }
+    Err(format!(
+        "{last} from {server} in {ATTEMPTS} s: is the server running, and does it allow this client?"
+    ))
+}
+
+/// Whether a reply with the query's ID and question came.
+fn ask(socket: &UdpSocket, workload: &Workload, id: u16) -> std::io::Result<bool> {
+    let (mut query, mut reply) = ([0; 512], [0; REPLY_OCTETS]);
+    let length = workload.write(0, id, &mut query);
+    socket.send(&query[..length])?;
+    let received = socket.recv(&mut reply)?;
+    let reply = &reply[..received];
+    Ok(reply.get(..2) == Some(&id.to_be_bytes()) && reply.get(2).is_some_and(|flags| flags & 0x80 != 0))
+}
+
+/// For a wildcard the loopback address of its family: where this machine reaches it.
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    (ip, listen.port()).into()
+}

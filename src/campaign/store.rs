@@ -1,0 +1,145 @@
+//! The result directory: written after every trial, whole at every moment.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use engine::record::{Results, Trial};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use serde::Serialize;
+
+/// A result directory.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+}
+
+impl Store {
+    /// Makes `results/<UTC time>-<name>` below `base`, or `chosen` itself, which must be empty or absent.
+    ///
+    /// # Errors
+    /// The directory cannot be made or written, or holds results already. The message names it.
+    pub fn create(base: &Path, chosen: Option<&Path>, name: &str, started: SystemTime) -> io::Result<Self> {
+        let directory = match chosen {
+            Some(directory) => directory.to_path_buf(),
+            None => fresh(base, name, started),
+        };
+        let store = Self { directory };
+        fs::create_dir_all(store.directory.join("logs")).map_err(|error| store.named(&error))?;
+        if store.directory.join("results.json").exists() {
+            let message =
+                format!("{} holds results already; choose another --out", store.directory.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+        }
+        // A directory that cannot be written shall be known before anything is measured.
+        store.write("manifest.json", b"{}").map_err(|error| store.named(&error))?;
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Writes `results.json`.
+    ///
+    /// # Errors
+    /// The disk is full or gone; what was there before stays. The message names the directory.
+    pub fn save(&self, results: &Results) -> io::Result<()> {
+        self.save_json("results.json", results).map_err(|error| self.named(&error))
+    }
+
+    /// Writes a value as JSON under a name.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn save_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        self.write(name, &text)
+    }
+
+    /// Writes a file whole: under another name first, on disk, then renamed.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn write(&self, name: &str, contents: &[u8]) -> io::Result<()> {
+        let path = self.directory.join(name);
+        let partial = self.directory.join(format!("{name}.partial"));
+        let written = File::create(&partial).and_then(|mut file| {
+            file.write_all(contents)?;
+            file.sync_data()
+        });
+        if let Err(error) = written.and_then(|()| fs::rename(&partial, &path)) {
+            let _ = fs::remove_file(&partial);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Adds the latencies of a trial to `latency.hlog`, as one interval with a tag (HDR histogram log, version 1.3).
+    ///
+    /// # Errors
+    /// The disk is full or gone.
+    pub fn append_histogram(&self, tag: &str, trial: &Trial, latency_ns: &Histogram<u64>) -> io::Result<()> {
+        let path = self.directory.join("latency.hlog");
+        let mut file = File::options().create(true).append(true).open(path)?;
+        let failed = |error: &dyn std::fmt::Debug| io::Error::other(format!("latency.hlog: {error:?}"));
+        let mut serializer = V2DeflateSerializer::new();
+        let mut log = IntervalLogWriterBuilder::new()
+            .add_comment(&format!("latencies in ns of valid answers, trial started {}", trial.started_utc))
+            .begin_log_with(&mut file, &mut serializer)?;
+        let length = Duration::from_secs_f64(trial.duration_s.max(0.0));
+        log.write_histogram(latency_ns, Duration::ZERO, length, Tag::new(tag)).map_err(|error| failed(&error))
+    }
+
+    fn named(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("cannot write results to {}: {error}", self.directory.display()))
+    }
+}
+
+/// A directory name that is not taken: two runs within a second get different ones.
+fn fresh(base: &Path, name: &str, started: SystemTime) -> PathBuf {
+    // Colons are awkward in file names.
+    let time = humantime::format_rfc3339_seconds(started).to_string().replace(':', "");
+    let first = base.join(format!("{time}-{name}"));
+    let mut candidates = (2..).map(|n| base.join(format!("{time}-{name}-{n}")));
+    if first.exists() { candidates.find(|path| !path.exists()).unwrap_or(first) } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_runs_in_one_second_have_two_directories() {
+        let base = tempfile::tempdir().unwrap();
+        let now = SystemTime::UNIX_EPOCH;
+        let make = || Store::create(base.path(), None, "dns64d", now).unwrap().directory().to_path_buf();
+        let (first, second) = (make(), make());
+        assert!(first.ends_with("1970-01-01T000000Z-dns64d"));
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn results_are_never_overwritten_by_another_run() {
+        let base = tempfile::tempdir().unwrap();
+        let chosen = base.path().join("mine");
+        let store = Store::create(base.path(), Some(&chosen), "x", SystemTime::UNIX_EPOCH).unwrap();
+        store.write("results.json", b"{}").unwrap();
+        let again = Store::create(base.path(), Some(&chosen), "x", SystemTime::UNIX_EPOCH).unwrap_err();
+        assert!(again.to_string().contains("holds results already"), "{again}");
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let error = Store::create(base.path(), Some(&file), "x", SystemTime::UNIX_EPOCH).unwrap_err();
+        assert!(error.to_string().contains("cannot write results to"), "{error}");
+    }
+}

@@ -1,0 +1,236 @@
+//! The Tester: one trial, and what the machine's counters said of it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use engine::record::Trial;
+use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, place};
+use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
+use hdrhistogram::Histogram;
+use net::measure::{self, Measured};
+use net::transport::UdpConfig;
+
+use crate::authority::{Authority, Counters};
+use crate::lab::observe::{Observation as Seen, Observer, Snapshot};
+
+/// Whom to ask, and what to expect.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The server.
+    pub server: SocketAddr,
+    /// The names and answers; the first name is the Tester's affair.
+    pub workload: WorkloadSpec,
+    /// An answer is late after this, in ns.
+    pub timeout_ns: u64,
+    /// How long to listen after the last query, in ns.
+    pub listen_ns: u64,
+    /// Up to where the Tester's own faults are borne.
+    pub tolerance: Tolerance,
+    /// Which answers count.
+    pub validity: Validity,
+    /// The server's process, if it runs here.
+    pub pid: Option<u32>,
+}
+
+/// The AuthDNS, if it is ours.
+pub struct Auth {
+    /// Answers what the server under test asks.
+    pub authority: Authority,
+    /// The Measurer's first thread does its work during trials; otherwise it has threads of its own.
+    pub hosted: bool,
+}
+
+/// Why a trial could not be run.
+#[derive(Debug)]
+pub enum MeasureError {
+    /// The suffix leaves no room for the names.
+    Suffix(SuffixTooLong),
+    /// The range holds fewer names than the trial asks.
+    TooFewNames {
+        /// Names in the range.
+        have: u64,
+        /// Queries of the trial.
+        need: u64,
+    },
+    /// Sockets could not be opened or broke.
+    Io(io::Error),
+}
+
+impl fmt::Display for MeasureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Suffix(error) => error.fmt(f),
+            Self::TooFewNames { have, need } => write!(
+                f,
+                "the range holds {have} names but the trial asks {need}, each once: widen --names, or lower --rate or --duration"
+            ),
+            Self::Io(error) => write!(f, "the Measurer's sockets failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for MeasureError {}
+
+/// A trial and its distribution.
+pub struct Tried {
+    /// What goes into the record.
+    pub trial: Trial,
+    /// The latencies of its valid answers in ns.
+    pub latency_ns: Histogram<u64>,
+}
+
+/// Both halves of RFC 8219's Tester on this machine.
+pub struct Tester {
+    /// The processors of the Measurer's threads, one each.
+    pub cpus: Vec<usize>,
+    /// Source ports of all threads together.
+    pub source_ports: usize,
+    /// Receive buffer of each socket in octets.
+    pub receive_buffer_octets: usize,
+    /// The index of the next name that was not asked yet.
+    pub next_name: u64,
+    /// Set to end a trial.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Other programs that use more of a processor than this, in percent, are named where the Tester was at fault.
+const FOREIGN_PCT: f64 = 20.0;
+/// Batches of up to 64 queries that the AuthDNS answers between two looks at the schedule: one keeps the Measurer's
+/// own delay below about 0.1 ms.
+const AUTH_BATCHES_AT_ONCE: usize = 1;
+
+impl Tester {
+    /// Runs a trial at a constant rate against the target; `auth` is watched, and served where it is hosted.
+    ///
+    /// # Errors
+    /// [`MeasureError`]; what the server does is never an error.
+    pub fn trial(
+        &mut self,
+        target: &Target,
+        auth: Option<&Auth>,
+        rate_qps: u64,
+        duration_ns: u64,
+    ) -> Result<Tried, MeasureError> {
+        let spec = WorkloadSpec { first_name: self.next_name, ..target.workload.clone() };
+        let names = spec.names.size();
+        let need = (u128::from(rate_qps) * u128::from(duration_ns) / 1_000_000_000) as u64;
+        if need > names {
+            return Err(MeasureError::TooFewNames { have: names, need });
+        }
+        let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
+        let started = SystemTime::now();
+        let observer = Observer::new(target.pid, &[target.server.port()]);
+        let before = Reading::take(&observer, auth);
+        let measured =
+            self.measure(target, auth, &workload, rate_qps, duration_ns).map_err(MeasureError::Io)?;
+        let after = Reading::take(&observer, auth);
+        self.next_name = (self.next_name + measured.schedule.queries) & (names - 1);
+
+        let faults = OwnFaults { socket_drops: measured.socket_drops, interrupted: measured.interrupted };
+        let mut trial =
+            conclude(&measured.schedule, &measured.stats, faults, &target.tolerance, target.validity);
+        if let (Some(void), Some(error)) = (&mut trial.void, &measured.send_error) {
+            void.push_str(&format!(": {error}"));
+        }
+        trial.started_utc = humantime::format_rfc3339_millis(started).to_string();
+        trial.first_name = workload.spec().first_name;
+        attribute(&mut trial, after.since(&before), target.server.port());
+        Ok(Tried { trial, latency_ns: measured.stats.latency_ns })
+    }
+
+    fn measure(
+        &self,
+        target: &Target,
+        auth: Option<&Auth>,
+        workload: &Workload,
+        rate_qps: u64,
+        duration_ns: u64,
+    ) -> io::Result<Measured> {
+        let plan = measure::Plan {
+            rate_qps,
+            duration_ns,
+            timeout_ns: target.timeout_ns,
+            listen_ns: target.listen_ns,
+            udp: UdpConfig {
+                server: target.server,
+                sockets: self.source_ports,
+                receive_buffer_octets: self.receive_buffer_octets,
+            },
+        };
+        let Some(auth) = auth.filter(|auth| auth.hosted) else {
+            return measure::run(&plan, workload, &self.cpus, None, &self.stop);
+        };
+        let mut services = auth.authority.take_services();
+        let mut work = || {
+            let polled = services.iter_mut().map(|service| service.poll(AUTH_BATCHES_AT_ONCE).unwrap_or(0));
+            polled.sum()
+        };
+        let measured = measure::run(&plan, workload, &self.cpus, Some(&mut work), &self.stop);
+        auth.authority.give_back(services);
+        measured
+    }
+
+    /// Whether the user asked to end.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters at one instant.
+struct Reading {
+    machine: Snapshot,
+    auth: Option<Counters>,
+}
+
+impl Reading {
+    fn take(observer: &Observer, auth: Option<&Auth>) -> Self {
+        Self { machine: observer.snapshot(), auth: auth.map(|auth| auth.authority.counters()) }
+    }
+
+    fn since(&self, earlier: &Self) -> (Seen, Option<Traffic>) {
+        let traffic = self.auth.zip(earlier.auth).map(|(now, then)| {
+            let answers = |counters: &Counters| counters.udp.answers + counters.tcp.answers;
+            let queries = |counters: &Counters| counters.udp.queries() + counters.tcp.queries();
+            Traffic {
+                queries: queries(&now) - queries(&then),
+                answers: answers(&now) - answers(&then),
+                drops: now.udp_socket_drops - then.udp_socket_drops,
+            }
+        });
+        (self.machine.since(&earlier.machine), traffic)
+    }
+}
+
+/// What the AuthDNS did during a trial.
+struct Traffic {
+    queries: u64,
+    answers: u64,
+    drops: u64,
+}
+
+/// Puts the counters of the machine and of the AuthDNS to the trial's account.
+fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_port: u16) {
+    let mut observation = seen.to_record(trial.sent, server_port);
+    if let Some(auth) = auth {
+        observation.auth_queries = Some(auth.queries);
+        observation.auth_answers = Some(auth.answers);
+        observation.auth_socket_drops = Some(auth.drops);
+        observation.auth_queries_per_query =
+            (trial.sent > 0).then(|| auth.queries as f64 / trial.sent as f64);
+    }
+    for (place, drops) in [
+        (place::SERVER_SOCKET_DROP, observation.dut_socket_drops),
+        (place::AUTH_SOCKET_DROP, observation.auth_socket_drops),
+    ] {
+        attribute_loss(trial, place, drops.unwrap_or(0));
+    }
+    let foreign_pct = observation.foreign_cpu_pct.unwrap_or(0.0);
+    if let Some(void) = trial.void.as_mut().filter(|_| foreign_pct >= FOREIGN_PCT) {
+        void.push_str(&format!(" (other programs used {foreign_pct:.0} % of a processor meanwhile)"));
+    }
+    trial.observation = Some(observation);
+}

@@ -1,0 +1,247 @@
+//! `sextant auth`: the AuthDNS as a server of its own.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use dns64::{NameSpace, Prefix};
+
+use crate::authority::{
+    Authority, AuthorityConfig, Counters, TTL_S_MAX, TcpLimits, Traffic, Zone, ZoneConfig,
+};
+
+/// Bad usage or configuration.
+const EXIT_USAGE: u8 = 2;
+/// The environment is not fit.
+const EXIT_ENVIRONMENT: u8 = 3;
+
+const EXAMPLES: &str = "\
+Examples:
+  sextant auth
+      all IPv4-only names of dns64perf.test on port 5300 of the loopback addresses; ask for example
+      kdig @::1 -p 5300 010-000-000-007.dns64perf.test A
+  sextant auth --listen '[2001:2::2]:53' --listen 198.18.0.2:53 --threads 4 --pin
+      the AuthDNS side of an RFC 8219 test, one thread on each of four processors
+  sextant auth --aaaa-share 100 --aaaa-prefix 2001:db8:64::/96
+      every name has a AAAA record: the loopback self-test of RFC 8219 9.2.1
+  sextant auth --names 10.0.0.0/16 --ttl 0 --duration 60 --json
+      65,536 names that nobody may cache, for a minute; then the counters as JSON";
+
+/// The AuthDNS of RFC 8219: answers nnn-nnn-nnn-nnn.SUFFIX, and the SOA and NS of SUFFIX, from a rule
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct AuthArgs {
+    /// Address to answer on, over UDP and TCP; may be given several times
+    #[arg(long, value_name = "ADDR:PORT", default_values = ["127.0.0.1:5300", "[::1]:5300"])]
+    pub listen: Vec<SocketAddr>,
+    /// Name of the zone
+    #[arg(long, value_name = "NAME", default_value = "dns64perf.test")]
+    pub suffix: String,
+    /// Percentage of the names that have a AAAA record
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub aaaa_share: u8,
+    /// Prefix of the AAAA records: the IPv4 address of the name is embedded in it (RFC 6052)
+    #[arg(long, value_name = "PREFIX", default_value_t = ZoneConfig::default().aaaa_prefix)]
+    pub aaaa_prefix: Prefix,
+    /// Names that exist, as a range of the addresses they stand for [default: all]
+    #[arg(long, value_name = "CIDR")]
+    pub names: Option<NameSpace>,
+    /// TTL of the records, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = ttl_range())]
+    pub ttl: u32,
+    /// TTL of negative answers, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = ttl_range())]
+    pub negative_ttl: u32,
+    /// Threads for UDP
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// Keep each thread on a processor of its own
+    #[arg(long)]
+    pub pin: bool,
+    /// Stop after so many seconds [default: at Ctrl-C or SIGTERM]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Duration>,
+    /// Print the counters as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn ttl_range() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=i64::from(TTL_S_MAX))
+}
+
+/// Reads a positive number of seconds, with or without a fraction.
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "must be a number of seconds greater than 0".to_owned())
+}
+
+/// Serves until a signal or the end of the duration, then prints the counters to stdout. Errors go to stderr.
+pub fn run(args: &AuthArgs) -> ExitCode {
+    let zone = match Zone::new(zone_config(args)) {
+        Ok(zone) => Arc::new(zone),
+        Err(error) => return fail(EXIT_USAGE, &error),
+    };
+    let config = AuthorityConfig {
+        listen: args.listen.clone(),
+        threads: args.threads.into(),
+        cpus: if args.pin { net::cpu::available() } else { Vec::new() },
+        tcp: Some(TcpLimits::default()),
+        ..AuthorityConfig::default()
+    };
+    // Before the start, so that no signal is missed.
+    let end = match EndSignal::register() {
+        Ok(end) => end,
+        Err(error) => return fail(EXIT_ENVIRONMENT, &format_args!("cannot wait for signals: {error}")),
+    };
+    let authority = match Authority::start(zone, &config) {
+        Ok(authority) => authority,
+        Err(error) => return fail(EXIT_ENVIRONMENT, &error),
+    };
+    // Without a stderr to write to there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{}", ready_line(args, authority.local_addrs()));
+    end.wait(args.duration);
+    let counters = authority.stop();
+    let report = if args.json { format!("{}\n", serde_json::json!(counters)) } else { text(&counters) };
+    match io::stdout().write_all(report.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(EXIT_ENVIRONMENT, &format_args!("cannot print the counters: {error}")),
+    }
+}
+
+fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
+    let _ = writeln!(io::stderr(), "sextant auth: {error}");
+    code.into()
+}
+
+fn zone_config(args: &AuthArgs) -> ZoneConfig {
+    let (ns_ipv4, ns_ipv6) = name_server_addresses(&args.listen);
+    ZoneConfig {
+        suffix: args.suffix.clone(),
+        ttl_s: args.ttl,
+        negative_ttl_s: args.negative_ttl,
+        aaaa_share_percent: args.aaaa_share,
+        aaaa_prefix: args.aaaa_prefix,
+        names: args.names,
+        ns_ipv4,
+        ns_ipv6,
+    }
+}
+
+/// What the zone says about its name server: the first address of each family it listens on.
+fn name_server_addresses(listen: &[SocketAddr]) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
+    let ipv4 = listen.iter().find_map(|address| match address.ip() {
+        IpAddr::V4(ip) => Some(if ip.is_unspecified() { Ipv4Addr::LOCALHOST } else { ip }),
+        IpAddr::V6(_) => None,
+    });
+    let ipv6 = listen.iter().find_map(|address| match address.ip() {
+        IpAddr::V6(ip) => Some(if ip.is_unspecified() { Ipv6Addr::LOCALHOST } else { ip }),
+        IpAddr::V4(_) => None,
+    });
+    (ipv4, ipv6)
+}
+
+fn ready_line(args: &AuthArgs, addresses: &[SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let names = args.names.map_or("all names".to_owned(), |names| format!("names {names}"));
+    format!(
+        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP)",
+        args.suffix,
+        args.aaaa_share,
+        addresses.join(", ")
+    )
+}
+
+/// The end of the run: SIGINT or SIGTERM.
+struct EndSignal {
+    signalled: UnixStream,
+}
+
+impl EndSignal {
+    fn register() -> io::Result<Self> {
+        let (signalled, sender) = UnixStream::pair()?;
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+        }
+        Ok(Self { signalled })
+    }
+
+    /// Waits for a signal, at most so long.
+    fn wait(mut self, limit: Option<Duration>) {
+        // A signal that interrupts the wait has written to the other end: the next read finds it.
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) || self.signalled.set_read_timeout(left).is_err() {
+                return;
+            }
+            match self.signalled.read(&mut [0]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+fn text(counters: &Counters) -> String {
+    let line = |transport, traffic: &Traffic| {
+        let Traffic { queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures } =
+            traffic;
+        format!(
+            "{transport}: {} queries (A {queries_a}, AAAA {queries_aaaa}, other {queries_other}, malformed {malformed}), \
+             {answers} answers, {dropped} dropped, {send_failures} not sent\n",
+            traffic.queries(),
+        )
+    };
+    format!(
+        "{}{}dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}\n",
+        line("UDP", &counters.udp),
+        line("TCP", &counters.tcp),
+        counters.udp_socket_drops,
+        counters.udp_receive_failures,
+        counters.tcp_connections,
+        counters.tcp_connections_refused
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    fn parse(arguments: &[&str]) -> Result<AuthArgs, clap::Error> {
+        let command = AuthArgs::augment_args(Command::new("auth"));
+        AuthArgs::from_arg_matches(&command.try_get_matches_from([&["auth"], arguments].concat())?)
+    }
+
+    #[test]
+    fn options_become_a_zone() {
+        let args =
+            parse(&["--listen", "[::]:53", "--listen", "198.18.0.1:53", "--names", "10.0.0.0/16"]).unwrap();
+        let config = zone_config(&args);
+        assert_eq!(config.ns_ipv4, Some(Ipv4Addr::new(198, 18, 0, 1)));
+        assert_eq!(config.ns_ipv6, Some(Ipv6Addr::LOCALHOST));
+        assert_eq!(config.names, Some("10.0.0.0/16".parse().unwrap()));
+        assert_eq!(zone_config(&parse(&[]).unwrap()), ZoneConfig::default());
+        assert_eq!(parse(&["--duration", "0.5"]).unwrap().duration, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn bad_options_are_told_with_the_reason() {
+        let error = |arguments: &[&str]| parse(arguments).unwrap_err().to_string();
+        assert!(error(&["--aaaa-prefix", "2001:db8:0:0:100::/96"]).contains("bits 64 to 71 must be zero"));
+        assert!(error(&["--aaaa-share", "101"]).contains("101 is not in 0..=100"));
+        assert!(error(&["--names", "10.0.0.1/8"]).contains("bits after the first 8 must be zero"));
+        assert!(error(&["--ttl", "2147483648"]).contains("not in 0..=2147483647"));
+        assert!(error(&["--duration", "0"]).contains("greater than 0"));
+        assert!(error(&["--listen", "::1"]).contains("invalid socket address"));
+    }
+}

@@ -1,0 +1,280 @@
+//! Options that several commands share, and how commands fail.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use dns64::wire::Name;
+use dns64::{NameSpace, Prefix};
+use engine::record::Settings;
+use engine::trial::{Tolerance, Validity};
+use engine::workload::WorkloadSpec;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
+use crate::authority::ZoneConfig;
+use crate::campaign::{MeasureError, Target, Tester};
+
+/// Why a command ends without having done its work.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// One line that says what is wrong, where, and what to do.
+    pub fn new(code: u8, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<MeasureError> for Failure {
+    fn from(error: MeasureError) -> Self {
+        let code = if matches!(error, MeasureError::Io(_)) { EXIT_UNFIT } else { EXIT_USAGE };
+        Self::new(code, error)
+    }
+}
+
+/// What to ask, and what to expect.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Queries")]
+pub struct QueryArgs {
+    /// Names to ask, as a range of the IPv4 addresses they stand for
+    #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/8")]
+    pub names: NameSpace,
+    /// Index of the first name; by default one that depends on the time, so that no earlier run is met in a cache
+    #[arg(long, value_name = "INDEX")]
+    pub first_name: Option<u64>,
+    /// Zone of the names
+    #[arg(long, value_name = "NAME", default_value = "dns64perf.test", value_parser = parse_suffix)]
+    pub suffix: Name,
+    /// DNS64 prefix under which the server synthesizes; answers must carry it
+    #[arg(long, value_name = "PREFIX", default_value = "2001:db8:64::/96")]
+    pub prefix: Prefix,
+    /// Percentage of the names that have a AAAA record of their own
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub aaaa_share: u8,
+    /// Prefix of those AAAA records
+    #[arg(long, value_name = "PREFIX", default_value_t = ZoneConfig::default().aaaa_prefix)]
+    pub aaaa_prefix: Prefix,
+    /// Payload size of an OPT record in every query, in octets; by default there is none, as with dns64perf++
+    #[arg(long, value_name = "OCTETS")]
+    pub edns: Option<u16>,
+    /// Which answers count
+    #[arg(long, value_enum, default_value_t)]
+    pub validity: ValidityArg,
+    /// Seconds after which an answer is late
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub timeout: Duration,
+}
+
+/// `--validity`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ValidityArg {
+    /// The AAAA that the name asks for.
+    #[default]
+    Strict,
+    /// dns64perf++'s rule: a NOERROR response with any answer record.
+    Compat,
+}
+
+impl ValidityArg {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Compat => "compat",
+        }
+    }
+}
+
+impl QueryArgs {
+    /// The timeout in ns.
+    pub fn timeout_ns(&self) -> u64 {
+        u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The target these options describe.
+    pub fn target(&self, server: SocketAddr, listen_ns: u64) -> Target {
+        let timeout_ns = self.timeout_ns();
+        Target {
+            server,
+            workload: WorkloadSpec {
+                names: self.names,
+                first_name: 0,
+                suffix: self.suffix,
+                prefix: self.prefix,
+                native: (self.aaaa_share > 0).then_some((self.aaaa_share, self.aaaa_prefix)),
+                edns_octets: self.edns,
+            },
+            timeout_ns,
+            listen_ns: listen_ns.max(timeout_ns),
+            tolerance: Tolerance::for_timeout(timeout_ns),
+            validity: match self.validity {
+                ValidityArg::Strict => Validity::Strict,
+                ValidityArg::Compat => Validity::Compat,
+            },
+            pid: None,
+        }
+    }
+
+    /// The index of the first name.
+    pub fn first_name(&self) -> u64 {
+        let by_time = net::clock::realtime_ns() / 1000 * 0x9e37_79b9;
+        self.first_name.unwrap_or(by_time) & (self.names.size() - 1)
+    }
+
+    /// The part of the record's settings that these options fix.
+    pub fn settings(&self, tester: &Tester) -> Settings {
+        Settings {
+            timeout_s: self.timeout.as_secs_f64(),
+            names: self.names.to_string(),
+            first_name: tester.next_name,
+            suffix: self.suffix.to_string().trim_end_matches('.').to_owned(),
+            prefix: self.prefix.to_string(),
+            validity: self.validity.name().to_owned(),
+            aaaa_share_pct: self.aaaa_share,
+            cached_share_pct: 0,
+            threads: tester.cpus.len(),
+            source_ports: tester.source_ports,
+            io: "udp".into(),
+            tester_cpus: tester.cpus.clone(),
+            ..Settings::default()
+        }
+    }
+}
+
+/// How to ask.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Tester")]
+pub struct TesterArgs {
+    /// Threads of the Measurer, each on a processor of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// Processors of these threads [default: the last ones that may be used]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub cpus: Vec<usize>,
+    /// Source ports of all threads together
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=20_000))]
+    pub ports: u16,
+    /// How queries leave and answers come in
+    #[arg(long, value_enum, default_value_t)]
+    pub io: Io,
+}
+
+/// `--io`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Io {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// UDP sockets with sendmmsg and recvmmsg.
+    Udp,
+}
+
+/// Receive buffer of each of the Measurer's sockets in octets: all answers of a second at 100,000 q/s fit into 16.
+const RECEIVE_BUFFER_OCTETS: usize = 8 << 20;
+
+impl TesterArgs {
+    /// The Tester, with its stop wired to Ctrl-C.
+    ///
+    /// # Errors
+    /// A processor that may not be used, or signals that cannot be caught.
+    pub fn tester(&self, first_name: u64) -> Result<Tester, Failure> {
+        net::process::raise_file_limit();
+        let usable = net::cpu::available();
+        if let Some(cpu) = self.cpus.iter().find(|cpu| !usable.contains(cpu)) {
+            let message = format!("--cpus: processor {cpu} may not be used; usable are {usable:?}");
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
+        let threads = usize::from(self.threads);
+        let cpus = match self.cpus.as_slice() {
+            [] => (0..threads)
+                .map(|thread| usable[(usable.len() - 1).saturating_sub(thread % usable.len())])
+                .collect(),
+            chosen => chosen.iter().cycle().take(threads.max(chosen.len())).copied().collect(),
+        };
+        Ok(Tester {
+            cpus,
+            source_ports: usize::from(self.ports),
+            receive_buffer_octets: RECEIVE_BUFFER_OCTETS,
+            next_name: first_name,
+            stop: stop_on_signals()?,
+        })
+    }
+}
+
+/// Set when the user ends the program; a second signal ends it at once.
+///
+/// # Errors
+/// The signals cannot be caught.
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::new(EXIT_UNFIT, format!("cannot catch signals: {error}")))?;
+    }
+    Ok(stop)
+}
+
+/// Reads a positive number of seconds, with or without a fraction.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    const LONGEST_S: f64 = 86_400.0;
+    let seconds = text.parse::<f64>().map_err(|_| "must be a number of seconds".to_owned())?;
+    if !(0.001..=LONGEST_S).contains(&seconds) {
+        return Err("must be from 0.001 to 86400 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Reads a rate in q/s.
+pub fn rate(text: &str) -> Result<u64, String> {
+    const HIGHEST_QPS: u64 = 100_000_000;
+    let rate: u64 = text
+        .replace('_', "")
+        .parse()
+        .map_err(|_| "must be a whole number of queries per second".to_owned())?;
+    if !(1..=HIGHEST_QPS).contains(&rate) {
+        return Err("must be from 1 to 100000000 queries per second".into());
+    }
+    Ok(rate)
+}
+
+fn parse_suffix(text: &str) -> Result<Name, String> {
+    Name::from_text(text).map_err(|error| error.0.to_owned())
+}
+
+/// The exit code of a trial's outcome.
+pub fn outcome_code(outcome: engine::record::Outcome) -> u8 {
+    match outcome {
+        engine::record::Outcome::Pass => 0,
+        engine::record::Outcome::Fail => EXIT_FAILED,
+        engine::record::Outcome::Void => EXIT_UNFIT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_range_say_the_range() {
+        assert_eq!(rate("100_000"), Ok(100_000));
+        assert!(rate("0").unwrap_err().contains("from 1"));
+        assert!(rate("fast").unwrap_err().contains("whole number"));
+        assert!(seconds("0").unwrap_err().contains("from 0.001"));
+        assert!(seconds("NaN").unwrap_err().contains("from 0.001"));
+        assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
+    }
+}

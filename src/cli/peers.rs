@@ -1,0 +1,257 @@
+//! `sextant peers`: the servers that can be measured, their configurations, and one of them in the foreground.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Subcommand};
+use dns64::Prefix;
+use dns64::wire::{Malformed, Name};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::lab::child::DiedWith;
+use crate::lab::peers::{self, Peer, PeerError, PeerSettings, Probe};
+
+/// How often a server in the foreground is looked at.
+const WATCH: Duration = Duration::from_millis(100);
+/// The name a server is asked until it answers: the last of the default name space, far from where trials start.
+const PROBE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
+
+/// List the servers that can be measured, print their configurations, or run one.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  sextant peers list\n  sextant peers config unbound\n  \
+    sextant peers run bind --auth 127.0.0.1:5300 --listen [::1]:5353")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// Each server with its version, or the command that installs it
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the configuration a server is measured with
+    Config {
+        /// The server
+        name: String,
+        /// Where it answers
+        #[arg(long, value_name = "ADDR:PORT", default_value = "[::1]:5353")]
+        listen: SocketAddr,
+        /// The AuthDNS it forwards to
+        #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300")]
+        auth: SocketAddr,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Run a server in the foreground until Ctrl-C
+    Run {
+        /// The server
+        name: String,
+        /// Where it answers
+        #[arg(long, value_name = "ADDR:PORT")]
+        listen: SocketAddr,
+        /// The AuthDNS it forwards to, for example one started by `sextant auth`
+        #[arg(long, value_name = "ADDR:PORT")]
+        auth: SocketAddr,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+struct Common {
+    /// The DNS64 prefix it synthesizes with
+    #[arg(long, value_name = "PREFIX", default_value = "2001:db8:64::/96")]
+    prefix: Prefix,
+    /// The zone of the names asked
+    #[arg(long, value_name = "NAME", default_value = "dns64perf.test", value_parser = parse_suffix)]
+    suffix: Name,
+    /// The processors it runs on, a worker for each, for example 0,1 [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cpus: Vec<usize>,
+}
+
+/// Why `sextant peers` could not do its work. Each displays as one line.
+#[derive(Debug)]
+pub enum Error {
+    /// The server is unknown, missing or did not start.
+    Peer(PeerError),
+    /// It ended by itself while it ran.
+    Died(DiedWith),
+    /// The suffix leaves no room for the names of the benchmark.
+    Suffix(Malformed),
+    /// Standard output or the signals could not be used.
+    Io(io::Error),
+}
+
+impl Error {
+    /// 1 the server failed, 2 wrong usage, 3 the environment is not fit.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Peer(error) => error.exit_code(),
+            Self::Died(_) => 1,
+            Self::Suffix(_) => 2,
+            Self::Io(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(error) => error.fmt(f),
+            Self::Died(died) => died.fmt(f),
+            Self::Suffix(error) => write!(f, "--suffix is too long: {}", error.0),
+            Self::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<PeerError> for Error {
+    fn from(error: PeerError) -> Self {
+        Self::Peer(error)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Does what was asked; `run` returns when the server ends or the user ends it.
+///
+/// # Errors
+/// Each [`Error`]; [`Error::exit_code`] is the program's.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match &args.action {
+        Action::List { json } => list(*json, &mut out),
+        Action::Config { name, listen, auth, common } => {
+            let mut settings = common.settings(*listen, *auth);
+            settings.directory = format!("/tmp/sextant-{name}").into();
+            Ok(write!(out, "{}", peers::find(name)?.configuration(&settings))?)
+        }
+        Action::Run { name, listen, auth, common } => {
+            run_in_foreground(peers::find(name)?, common.settings(*listen, *auth), &mut out)
+        }
+    }
+}
+
+impl Common {
+    fn settings(&self, listen: SocketAddr, auth: SocketAddr) -> PeerSettings {
+        let cores = if self.cpus.is_empty() { net::cpu::available() } else { self.cpus.clone() };
+        PeerSettings::new(listen, auth, self.prefix, self.suffix, cores)
+    }
+}
+
+/// A line of `peers list --json`.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    package: Option<&'static str>,
+    version: Option<String>,
+    error: Option<String>,
+}
+
+fn list(json: bool, out: &mut impl Write) -> Result<(), Error> {
+    let listed: Vec<Listed> = peers::all().iter().map(|peer| Listed::new(*peer)).collect();
+    if json {
+        let text = serde_json::to_string_pretty(&listed).map_err(io::Error::from)?;
+        return Ok(writeln!(out, "{text}")?);
+    }
+    for Listed { name, package, version, error } in listed {
+        let state = version.or(error).unwrap_or_default();
+        writeln!(out, "{name:<12} {:<12} {state}", package.unwrap_or("(built in)"))?;
+    }
+    Ok(())
+}
+
+impl Listed {
+    fn new(peer: &dyn Peer) -> Self {
+        let (version, error) = match peers::version(peer) {
+            Ok(version) => (Some(version), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Self { name: peer.name(), package: peer.package(), version, error }
+    }
+}
+
+fn run_in_foreground(peer: &dyn Peer, settings: PeerSettings, out: &mut impl Write) -> Result<(), Error> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let probe =
+        Probe::synthesized(PROBE_ADDRESS, &settings.suffix, &settings.prefix).map_err(Error::Suffix)?;
+    let mut running = peers::start(peer, settings, &probe, &interrupted)?;
+    let ready_ms = running.ready.after_ns / 1_000_000;
+    writeln!(
+        out,
+        "{} {} answers at {} after {ready_ms} ms; Ctrl-C stops it",
+        running.name, running.version, running.listen
+    )?;
+    out.flush()?;
+    while !interrupted.load(Ordering::Relaxed) {
+        running.check_alive().map_err(Error::Died)?;
+        thread::sleep(WATCH);
+    }
+    running.stop();
+    Ok(())
+}
+
+fn parse_suffix(text: &str) -> Result<Name, String> {
+    Name::from_text(text).map_err(|error| error.0.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    fn parse(arguments: &[&str]) -> Result<Args, clap::Error> {
+        let command = Args::augment_args(Command::new("peers"));
+        Args::from_arg_matches(&command.try_get_matches_from([&["peers"], arguments].concat())?)
+    }
+
+    #[test]
+    fn options_are_read_and_bad_ones_say_why() {
+        let args =
+            parse(&["run", "bind", "--auth", "127.0.0.1:1", "--listen", "[::1]:2", "--cpus", "0,1"]).unwrap();
+        assert!(matches!(args.action, Action::Run { common: Common { cpus, .. }, .. } if cpus == [0, 1]));
+        let reason = |arguments: &[&str]| parse(arguments).unwrap_err().to_string();
+        assert!(
+            reason(&["config", "bind", "--prefix", "2001:db8:0:0:100::/96"])
+                .contains("bits 64 to 71 must be zero")
+        );
+        assert!(reason(&["config", "bind", "--suffix", "a..b"]).contains("1 to 63 characters"));
+        assert!(reason(&["run", "bind"]).contains("--listen"));
+        let error = run(&parse(&["config", "bnid"]).unwrap()).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn the_list_names_every_peer_in_both_forms() {
+        let (mut text, mut json) = (Vec::new(), Vec::new());
+        list(false, &mut text).unwrap();
+        list(true, &mut json).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(text.lines().count(), peers::all().len());
+        for (position, peer) in peers::all().iter().enumerate() {
+            assert!(text.contains(peer.name()));
+            assert_eq!(json[position]["name"].as_str(), Some(peer.name()));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `sextant search`: the rate search alone, against any server.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::Args;
+use engine::record::Dut;
+
+use super::EXIT_FAILED;
+use super::bench::{Conduct, SearchOptions, conduct};
+use super::common::{Failure, QueryArgs, TesterArgs};
+use crate::campaign::{Progress, empty_results, reach};
+use crate::lab::environment::Manifest;
+
+/// Options of `sextant search`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant search --server '[::1]:53' --max-rate 200000
+      a DNS64 server whose zone you have arranged
+  sextant search --server 127.0.0.1:5300 --prefix 2001:db8:64::/96 --repetitions 1
+      an authoritative server that has a AAAA for every name")]
+pub struct SearchArgs {
+    /// The server to ask
+    #[arg(long, value_name = "ADDR:PORT")]
+    server: SocketAddr,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    tester: TesterArgs,
+}
+
+/// Runs the search; the exit code says how it ended.
+///
+/// # Errors
+/// The server cannot be reached, or the search cannot be run.
+pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
+    let before = Manifest::take();
+    let plan = args.search.plan(args.query.timeout_ns())?;
+    let tester = args.tester.tester(args.query.first_name())?;
+    let target = args.query.target(args.server, plan.listen_ns);
+    reach(&target, &tester).map_err(|reason| Failure::new(EXIT_FAILED, reason))?;
+    let mut results = empty_results("search");
+    results.dut = Dut { name: "external".into(), address: args.server.to_string(), ..Dut::default() };
+    results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
+    results.settings.auth = "not ours".into();
+    let progress = Progress::new(args.search.json);
+    let parts = Conduct {
+        name: "search",
+        plan,
+        tester,
+        target,
+        auth: None,
+        selftest: None,
+        progress,
+        alive: &mut || Ok(()),
+        before,
+    };
+    Ok(conduct(&args.search, parts, results)?.code)
+}

@@ -1,0 +1,95 @@
+//! `sextant selftest`: RFC 8219 9.2.1.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use engine::record::SelfTest;
+
+use super::common::{Failure, QueryArgs, TesterArgs, rate, seconds};
+use super::{EXIT_FAILED, EXIT_UNFIT};
+use crate::campaign::{Progress, certify, direct_auth, reach};
+use crate::report::number::count as grouped;
+
+/// Options of `sextant selftest`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant selftest --rate 50000
+      the Measurer and an AuthDNS in this process: may rates up to 50,000 q/s be measured here?
+  sextant selftest --rate 50000 --server '[2001:2::2]:53'
+      an AuthDNS elsewhere, started there with: sextant auth --aaaa-share 100 --aaaa-prefix 2001:db8:64::/96")]
+pub struct SelftestArgs {
+    /// The rate to be measured later, in q/s; the self-test runs at 2.2 times that
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: u64,
+    /// The AuthDNS, which must answer every AAAA itself [default: one in this process]
+    #[arg(long, value_name = "ADDR:PORT")]
+    server: Option<SocketAddr>,
+    /// Length of the deciding trial in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    duration: Duration,
+    /// Where 2.2 times the rate fails, look for the highest rate that passes
+    #[arg(long)]
+    lower: bool,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    tester: TesterArgs,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the self-test; exit code 0 if the rate asked for is certified, 3 if not.
+///
+/// # Errors
+/// The AuthDNS cannot be started or reached, or the trial cannot be run.
+pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
+    let mut tester = args.tester.tester(args.query.first_name())?;
+    let auth = match args.server {
+        Some(_) => None,
+        None => {
+            let listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
+            Some(
+                direct_auth(&args.query.target(listen, 0), &[listen], true)
+                    .map_err(|e| Failure::new(EXIT_UNFIT, e))?,
+            )
+        }
+    };
+    let own = auth.as_ref().map(|auth| auth.authority.local_addrs()[0]);
+    let server = args.server.or(own).ok_or_else(|| Failure::new(EXIT_UNFIT, "the AuthDNS has no address"))?;
+    let target = args.query.target(server, 0);
+    reach(&target, &tester).map_err(|reason| Failure::new(EXIT_FAILED, reason))?;
+    let progress = Progress::new(args.json);
+    let lowest = if args.lower { 0 } else { args.rate };
+    let duration_ns = args.duration.as_nanos() as u64;
+    let selftest = certify(&mut tester, &target, auth.as_ref(), lowest..=args.rate, duration_ns, &progress);
+    progress.clear();
+    let selftest = selftest?;
+    print(args, &selftest)?;
+    let passed = selftest.passed && selftest.certified_qps >= args.rate;
+    Ok(ExitCode::from(if passed { 0 } else { EXIT_UNFIT }))
+}
+
+fn print(args: &SelftestArgs, selftest: &SelfTest) -> Result<(), Failure> {
+    if args.json {
+        let text = serde_json::to_string(selftest).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+        println!("{text}");
+        return Ok(());
+    }
+    let (required, limit) = (grouped(selftest.required_qps), selftest.timeout_s);
+    if selftest.passed {
+        let certified = grouped(selftest.certified_qps);
+        println!("passed: every answer came within {limit} s at {required} q/s");
+        println!("this Tester may measure rates up to {certified} q/s on this path (RFC 8219 9.2.1)");
+        return Ok(());
+    }
+    println!("failed: at {required} q/s not every answer came within {limit} s");
+    if let Some(trial) = selftest.trials.last() {
+        print!("{}", crate::report::trial_text(trial));
+    }
+    println!("use a lower --rate, more --threads, or --lower to look for the highest rate that passes");
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! `sextant trial`: one trial at a constant rate.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+
+use super::common::{Failure, QueryArgs, TesterArgs, outcome_code, rate, seconds};
+use super::{EXIT_FAILED, EXIT_UNFIT};
+use crate::campaign::{Doing, Progress, Store, reach};
+use crate::report;
+
+/// Options of `sextant trial`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant trial --server '[::1]:53' --rate 50000 --duration 10
+  sextant trial --server '[::1]:5300' --rate 100000 --prefix 2001:2:0:aaaa::/96 --json
+      straight against an AuthDNS that has a AAAA for every name")]
+pub struct TrialArgs {
+    /// The server to ask
+    #[arg(long, value_name = "ADDR:PORT")]
+    server: SocketAddr,
+    /// Queries per second
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: u64,
+    /// Length of the trial in seconds (RFC 8219 asks for at least 60)
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    duration: Duration,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    tester: TesterArgs,
+    /// Keep the trial and its latency histogram in this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// How long to listen for late answers after the timeout.
+const RESIDUAL: Duration = Duration::from_millis(500);
+
+/// Runs the trial and prints what became of it; the exit code says pass (0), fail (1) or void (3).
+///
+/// # Errors
+/// The server cannot be reached, or the trial cannot be run.
+pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
+    let listen_ns = args.query.timeout_ns() + RESIDUAL.as_nanos() as u64;
+    let target = args.query.target(args.server, listen_ns);
+    let mut tester = args.tester.tester(args.query.first_name())?;
+    let cannot_write = |error| Failure::new(EXIT_UNFIT, error);
+    let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
+    let store = store.transpose().map_err(cannot_write)?;
+    reach(&target, &tester).map_err(|reason| Failure::new(EXIT_FAILED, reason))?;
+
+    let progress = Progress::new(args.json);
+    let length = args.duration + Duration::from_millis(30);
+    let doing = Doing { phase: "trial".into(), rate_qps: args.rate, length, ..Doing::default() };
+    let duration_ns = args.duration.as_nanos() as u64;
+    let tried = progress.during(&doing, || tester.trial(&target, None, args.rate, duration_ns));
+    progress.clear();
+    let tried = tried?;
+    if let Some(store) = &store {
+        store
+            .save_json("trial.json", &tried.trial)
+            .and_then(|()| store.append_histogram("trial", &tried.trial, &tried.latency_ns))
+            .map_err(cannot_write)?;
+    }
+    if args.json {
+        let text = serde_json::to_string(&tried.trial).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+        println!("{text}");
+    } else {
+        print!("{}", report::trial_text(&tried.trial));
+    }
+    Ok(ExitCode::from(outcome_code(tried.trial.outcome)))
+}

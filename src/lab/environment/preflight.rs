@@ -1,0 +1,309 @@
+//! What limits or disturbs a measurement on this machine before any server does.
+
+use serde::{Deserialize, Serialize};
+
+use super::Manifest;
+
+/// A receive buffer that holds 100 ms of answers at 50,000 q/s, in octets: the kernel counts about 800 for each.
+const RECEIVE_BUFFER_WANTED_OCTETS: u64 = 4 << 20;
+/// Fewer ports than this leave too few for a forwarder's queries in flight.
+const PORTS_WANTED: u64 = 16_384;
+/// Load of other programs that changes results visibly, in percent of one processor.
+const FOREIGN_LOAD_PCT: f64 = 10.0;
+/// Time taken by the hypervisor that changes results visibly, in percent of one processor.
+const STEAL_PCT: f64 = 1.0;
+/// Enough for one resolver with its caches, and for the instrument.
+const MEMORY_WANTED_OCTETS: u64 = 1 << 30;
+/// Not enough for either.
+const MEMORY_NEEDED_OCTETS: u64 = 192 << 20;
+/// Clock sources that are read without a system call.
+const FAST_CLOCK_SOURCES: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// As it should be.
+    Ok,
+    /// Results may suffer.
+    Warning,
+    /// Nothing can be measured so.
+    Fatal,
+}
+
+/// One rung of the ladder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What was looked at, for example `receive buffers`.
+    pub what: String,
+    /// What was found.
+    pub evidence: String,
+    /// What it does to the results; empty if nothing.
+    pub cost: String,
+    /// What to do about it; empty if nothing.
+    pub remedy: String,
+}
+
+/// What is wrong: how bad, its cost and its remedy.
+type Fault = (Severity, &'static str, String);
+
+impl Finding {
+    fn new(what: &str, evidence: String, fault: Option<Fault>) -> Self {
+        let (severity, cost, remedy) = fault.unwrap_or((Severity::Ok, "", String::new()));
+        Self { severity, what: what.to_owned(), evidence, cost: cost.to_owned(), remedy }
+    }
+}
+
+impl From<Finding> for engine::record::Finding {
+    fn from(finding: Finding) -> Self {
+        let Finding { severity, what, evidence, cost, remedy } = finding;
+        let severity = match severity {
+            Severity::Ok => engine::record::Severity::Info,
+            Severity::Warning => engine::record::Severity::Warning,
+            Severity::Fatal => engine::record::Severity::Fatal,
+        };
+        let evidence = if cost.is_empty() { evidence } else { format!("{evidence}: {cost}") };
+        Self { severity, what, evidence, remedy }
+    }
+}
+
+/// Judges a machine by its manifest: every rung that could be looked at, in a fixed order.
+pub fn preflight(manifest: &Manifest) -> Vec<Finding> {
+    let rungs: [fn(&Manifest) -> Option<Finding>; 12] = [
+        processors,
+        smt,
+        governor,
+        turbo,
+        foreign_load,
+        steal,
+        memory,
+        ipv6_loopback,
+        receive_buffers,
+        port_range,
+        conntrack,
+        clock_source,
+    ];
+    rungs.iter().filter_map(|rung| rung(manifest)).collect()
+}
+
+fn fault_if(
+    faulty: bool,
+    severity: Severity,
+    cost: &'static str,
+    remedy: impl Into<String>,
+) -> Option<Fault> {
+    faulty.then(|| (severity, cost, remedy.into()))
+}
+
+fn processors(manifest: &Manifest) -> Option<Finding> {
+    let usable = manifest.processor.usable.len();
+    let evidence = format!("{usable} of {} usable", manifest.processor.online.max(usable));
+    let cost = "Tester and server would take each other's time";
+    let fault = fault_if(
+        usable < 2,
+        Severity::Fatal,
+        cost,
+        "use a machine with 2 or more, or lift taskset or cpuset",
+    );
+    Some(Finding::new("processors", evidence, fault))
+}
+
+fn smt(manifest: &Manifest) -> Option<Finding> {
+    let threads = manifest.processor.threads_per_core?;
+    let cost = "two threads of one core slow each other down";
+    let remedy = "echo off > /sys/devices/system/cpu/smt/control";
+    let fault = fault_if(threads > 1, Severity::Warning, cost, remedy);
+    Some(Finding::new("SMT", format!("{threads} threads in a core"), fault))
+}
+
+fn governor(manifest: &Manifest) -> Option<Finding> {
+    let governors = &manifest.processor.governors;
+    if governors.is_empty() {
+        return None;
+    }
+    let slow = governors.iter().any(|governor| governor != "performance");
+    let cost = "the frequency follows the load, and low rates look slower than they are";
+    let fault = fault_if(slow, Severity::Warning, cost, "cpupower frequency-set -g performance");
+    Some(Finding::new("frequency governor", governors.join(", "), fault))
+}
+
+fn turbo(manifest: &Manifest) -> Option<Finding> {
+    let on = manifest.processor.turbo?;
+    let cost = "the frequency depends on temperature and on the other cores";
+    let switch = "/sys/devices/system/cpu";
+    let remedy = format!("echo 0 > {switch}/cpufreq/boost, or echo 1 > {switch}/intel_pstate/no_turbo");
+    let fault = fault_if(on, Severity::Warning, cost, remedy);
+    Some(Finding::new("turbo", if on { "on" } else { "off" }.to_owned(), fault))
+}
+
+fn foreign_load(manifest: &Manifest) -> Option<Finding> {
+    let load = manifest.load;
+    let evidence = format!("{:.0} % of a processor busy over {:.1} s", load.busy_pct, load.sample_s);
+    let cost = "it can change results more than the choice of server does";
+    let fault = fault_if(
+        load.busy_pct > FOREIGN_LOAD_PCT,
+        Severity::Warning,
+        cost,
+        "end other programs (top shows them)",
+    );
+    (load.sample_s > 0.0).then(|| Finding::new("other load", evidence, fault))
+}
+
+fn steal(manifest: &Manifest) -> Option<Finding> {
+    let load = manifest.load;
+    let evidence = format!("{:.1} % of a processor taken by the hypervisor", load.steal_pct);
+    let cost = "stalls of milliseconds become losses that no server caused";
+    let remedy = "use a machine with dedicated processors";
+    let fault = fault_if(load.steal_pct > STEAL_PCT, Severity::Warning, cost, remedy);
+    manifest.hypervisor.is_some().then(|| Finding::new("steal", evidence, fault))
+}
+
+fn memory(manifest: &Manifest) -> Option<Finding> {
+    let available = manifest.memory.available_octets?;
+    let severity = if available < MEMORY_NEEDED_OCTETS { Severity::Fatal } else { Severity::Warning };
+    let cost = "a resolver with full caches would swap or be killed";
+    let fault =
+        fault_if(available < MEMORY_WANTED_OCTETS, severity, cost, "end other programs or add memory");
+    Some(Finding::new("memory", format!("{} MiB available", available >> 20), fault))
+}
+
+fn ipv6_loopback(manifest: &Manifest) -> Option<Finding> {
+    let there = manifest.network.ipv6_loopback;
+    let cost = "RFC 8219 has the client ask over IPv6";
+    let remedy = "sysctl -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0";
+    let fault = fault_if(!there, Severity::Fatal, cost, remedy);
+    Some(Finding::new(
+        "IPv6 loopback",
+        if there { "::1 is there" } else { "::1 is missing" }.to_owned(),
+        fault,
+    ))
+}
+
+/// The instrument can go beyond the limit with CAP_NET_ADMIN; the servers run without it and never can.
+fn receive_buffers(manifest: &Manifest) -> Option<Finding> {
+    let limit = manifest.network.rmem_max_octets?;
+    let forced = manifest.network.may_force_buffers;
+    let cost = if forced {
+        "the server's socket overflows in a stall of a few milliseconds, ours are exempt"
+    } else {
+        "sockets overflow in a stall of a few milliseconds"
+    };
+    let wanted = RECEIVE_BUFFER_WANTED_OCTETS;
+    let remedy = format!("sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
+    let fault = fault_if(limit < wanted, Severity::Warning, cost, remedy);
+    Some(Finding::new("receive buffers", format!("net.core.rmem_max is {limit} octets"), fault))
+}
+
+fn port_range(manifest: &Manifest) -> Option<Finding> {
+    let [first, last] = manifest.network.port_range?;
+    let ports = (last + 1).saturating_sub(first);
+    let cost = "too few source ports for a forwarder and many Measurer sockets";
+    let remedy = "sysctl -w net.ipv4.ip_local_port_range='32768 60999'";
+    let fault = fault_if(ports < PORTS_WANTED, Severity::Warning, cost, remedy);
+    Some(Finding::new("port range", format!("{first} to {last}, {ports} ports"), fault))
+}
+
+/// The module alone does nothing: only rules that need it make it track.
+fn conntrack(manifest: &Manifest) -> Option<Finding> {
+    let entries = manifest.network.conntrack_entries.unwrap_or(0);
+    let evidence = match manifest.network.conntrack_max_entries {
+        Some(max) => format!("loaded, {entries} of {max} entries used"),
+        None => "not loaded".to_owned(),
+    };
+    let cost = "each packet is looked up, and a full table drops packets silently";
+    let remedy =
+        "notrack rules for the ports measured, or modprobe -r nf_conntrack where no firewall needs it";
+    Some(Finding::new(
+        "connection tracking",
+        evidence,
+        fault_if(entries > 0, Severity::Warning, cost, remedy),
+    ))
+}
+
+fn clock_source(manifest: &Manifest) -> Option<Finding> {
+    let source = manifest.clock_source.as_deref()?;
+    let slow = !FAST_CLOCK_SOURCES.contains(&source);
+    let cost = "reading the time costs a system call, at each query";
+    let remedy = "boot with tsc=reliable, or echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource";
+    Some(Finding::new("clock source", source.to_owned(), fault_if(slow, Severity::Warning, cost, remedy)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LoadSample, Memory, Network, Processor};
+    use super::*;
+
+    fn fit() -> Manifest {
+        Manifest {
+            processor: Processor {
+                online: 4,
+                usable: vec![0, 1, 2, 3],
+                threads_per_core: Some(1),
+                governors: vec!["performance".into()],
+                turbo: Some(false),
+                ..Processor::default()
+            },
+            hypervisor: Some("KVM".into()),
+            memory: Memory { available_octets: Some(8 << 30), ..Memory::default() },
+            network: Network {
+                rmem_max_octets: Some(4 << 20),
+                port_range: Some([32768, 60999]),
+                ipv6_loopback: true,
+                ..Network::default()
+            },
+            clock_source: Some("tsc".into()),
+            load: LoadSample { sample_s: 0.2, busy_pct: 2.0, steal_pct: 0.0 },
+            ..Manifest::default()
+        }
+    }
+
+    fn faults(manifest: &Manifest) -> Vec<(String, Severity)> {
+        let findings = preflight(manifest).into_iter();
+        findings.filter(|f| f.severity > Severity::Ok).map(|f| (f.what, f.severity)).collect()
+    }
+
+    #[test]
+    fn a_fit_machine_has_twelve_rungs_and_no_fault() {
+        assert_eq!(preflight(&fit()).len(), 12);
+        assert_eq!(faults(&fit()), []);
+    }
+
+    type Change = fn(&mut Manifest);
+
+    #[test]
+    fn each_fault_is_found_alone_with_cost_and_remedy() {
+        let cases: [(&str, Severity, Change); 12] = [
+            ("processors", Severity::Fatal, |m| m.processor.usable = vec![0]),
+            ("SMT", Severity::Warning, |m| m.processor.threads_per_core = Some(2)),
+            ("frequency governor", Severity::Warning, |m| m.processor.governors.push("powersave".into())),
+            ("turbo", Severity::Warning, |m| m.processor.turbo = Some(true)),
+            ("other load", Severity::Warning, |m| m.load.busy_pct = 150.0),
+            ("steal", Severity::Warning, |m| m.load.steal_pct = 3.0),
+            ("memory", Severity::Warning, |m| m.memory.available_octets = Some(500 << 20)),
+            ("memory", Severity::Fatal, |m| m.memory.available_octets = Some(100 << 20)),
+            ("IPv6 loopback", Severity::Fatal, |m| m.network.ipv6_loopback = false),
+            ("receive buffers", Severity::Warning, |m| m.network.rmem_max_octets = Some(212_992)),
+            ("port range", Severity::Warning, |m| m.network.port_range = Some([60000, 50000])),
+            ("connection tracking", Severity::Warning, |m| m.network.conntrack_entries = Some(9)),
+        ];
+        for (what, severity, change) in cases {
+            let mut manifest = fit();
+            change(&mut manifest);
+            assert_eq!(faults(&manifest), [(what.to_owned(), severity)]);
+            let finding = preflight(&manifest).into_iter().find(|finding| finding.what == what).unwrap();
+            assert!(!finding.cost.is_empty() && !finding.remedy.is_empty(), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_not_judged() {
+        let findings = preflight(&Manifest::default());
+        let seen: Vec<_> = findings.iter().map(|finding| finding.what.as_str()).collect();
+        assert_eq!(seen, ["processors", "IPv6 loopback", "connection tracking"]);
+        let record = engine::record::Finding::from(findings[0].clone());
+        assert_eq!(record.severity, engine::record::Severity::Fatal);
+        assert_eq!(record.evidence, "0 of 0 usable: Tester and server would take each other's time");
+    }
+}

@@ -1,0 +1,224 @@
+//! The machine's counters before and after a trial, and what happened between.
+//!
+//! They decide who lost a query and what limited a rate; none is read while the trial runs.
+
+pub(super) mod cpu;
+mod network;
+mod process;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use cpu::CpuTimes;
+use cpu::parse_cpus;
+pub use network::{PortCounters, Softnet, UdpErrors};
+pub use process::{ProcessCounters, ProcessUse, ThreadUse};
+
+/// Knows what to read.
+#[derive(Clone, Debug)]
+pub struct Observer {
+    server: Option<u32>,
+    ports: Vec<u16>,
+    ticks_per_second: u64,
+}
+
+/// All counters at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    taken_ns: u64,
+    cpus: BTreeMap<usize, CpuTimes>,
+    server: Option<ProcessCounters>,
+    tester: ProcessCounters,
+    ports: BTreeMap<u16, PortCounters>,
+    udp: UdpErrors,
+    udp6: UdpErrors,
+    softnet: Softnet,
+}
+
+/// What happened between two snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Observation {
+    /// Wall-clock time in nanoseconds.
+    pub elapsed_ns: u64,
+    /// The server, if its process is known and there was one at both moments.
+    pub server: Option<ProcessUse>,
+    /// This process: Measurer and AuthDNS.
+    pub tester: ProcessUse,
+    /// Each processor, by its number.
+    pub cpus: BTreeMap<usize, CpuTimes>,
+    /// Processor time of everything that is neither Tester nor server, in nanoseconds. Time in interrupts that the kernel
+    /// does not charge to a program counts here.
+    pub foreign_cpu_ns: u64,
+    /// Processor time taken by the hypervisor, all processors, in nanoseconds.
+    pub steal_ns: u64,
+    /// The ports watched: `drops` since the first snapshot, the rest as at the end.
+    pub ports: BTreeMap<u16, PortCounters>,
+    /// UDP over IPv4, the whole machine.
+    pub udp: UdpErrors,
+    /// UDP over IPv6, the whole machine.
+    pub udp6: UdpErrors,
+    /// Before any socket, the whole machine.
+    pub softnet: Softnet,
+}
+
+impl Observer {
+    /// Watches this process, the server's if its number is known, and the sockets on these local UDP ports.
+    pub fn new(server: Option<u32>, ports: &[u16]) -> Self {
+        Self { server, ports: ports.to_vec(), ticks_per_second: net::process::ticks_per_second() }
+    }
+
+    /// Reads all counters. Files that are absent count as zeros.
+    pub fn snapshot(&self) -> Snapshot {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let sockets = [read("/proc/net/udp"), read("/proc/net/udp6")];
+        let port_counters = |&port: &u16| {
+            let mut counters = PortCounters::default();
+            sockets.iter().for_each(|text| network::count_port(text, port, &mut counters));
+            (port, counters)
+        };
+        let process = |directory: &str| ProcessCounters::read(Path::new(directory), self.ticks_per_second);
+        Snapshot {
+            taken_ns: net::clock::monotonic_ns(),
+            cpus: parse_cpus(&read("/proc/stat"), self.ticks_per_second),
+            server: self.server.and_then(|pid| process(&format!("/proc/{pid}"))),
+            tester: process("/proc/self").unwrap_or_default(),
+            ports: self.ports.iter().map(port_counters).collect(),
+            udp: network::parse_snmp(&read("/proc/net/snmp")),
+            udp6: network::parse_snmp6(&read("/proc/net/snmp6")),
+            softnet: network::parse_softnet(&read("/proc/net/softnet_stat")),
+        }
+    }
+}
+
+impl Snapshot {
+    /// What happened since an earlier snapshot of the same observer.
+    pub fn since(&self, earlier: &Self) -> Observation {
+        let cpus = self.cpus.iter().map(|(&cpu, now)| {
+            let before = earlier.cpus.get(&cpu).copied().unwrap_or_default();
+            (cpu, now.since(&before))
+        });
+        let cpus: BTreeMap<_, _> = cpus.collect();
+        let total = cpus.values().fold(CpuTimes::default(), |sum, cpu| sum.plus(cpu));
+        let server = self.server.as_ref().zip(earlier.server.as_ref()).map(|(now, before)| now.since(before));
+        let tester = self.tester.since(&earlier.tester);
+        let server_ns = server.as_ref().map_or(0, |server| server.cpu_ns);
+        let ports = self.ports.iter().map(|(&port, now)| {
+            let before = earlier.ports.get(&port).map_or(0, |counters| counters.drops);
+            (port, PortCounters { drops: now.drops.saturating_sub(before), ..*now })
+        });
+        Observation {
+            elapsed_ns: self.taken_ns.saturating_sub(earlier.taken_ns),
+            foreign_cpu_ns: total.busy_ns().saturating_sub(tester.cpu_ns).saturating_sub(server_ns),
+            steal_ns: total.steal_ns,
+            server,
+            tester,
+            cpus,
+            ports: ports.collect(),
+            udp: self.udp.since(&earlier.udp),
+            udp6: self.udp6.since(&earlier.udp6),
+            softnet: self.softnet.since(&earlier.softnet),
+        }
+    }
+}
+
+impl Observation {
+    /// Datagrams dropped at the sockets of a port that was watched.
+    pub fn drops_at(&self, port: u16) -> Option<u64> {
+        self.ports.get(&port).map(|counters| counters.drops)
+    }
+
+    /// The part that the record of a trial carries; the caller adds what only the AuthDNS knows.
+    ///
+    /// `sent` is the number of queries of the trial, `server_port` the one they went to.
+    pub fn to_record(&self, sent: u64, server_port: u16) -> engine::record::Observation {
+        let percent = |time_ns: u64| time_ns as f64 * 100.0 / self.elapsed_ns.max(1) as f64;
+        let per_query = |time_ns: u64| (sent > 0).then(|| time_ns as f64 / 1e3 / sent as f64);
+        let server = self.server.as_ref();
+        let hottest = server.and_then(|server| server.hottest_thread.as_ref());
+        engine::record::Observation {
+            elapsed_s: self.elapsed_ns as f64 / 1e9,
+            dut_cpu_us_per_query: server.and_then(|server| per_query(server.cpu_ns)),
+            dut_cpu_pct: server.map(|server| percent(server.cpu_ns)),
+            dut_hottest_thread_pct: hottest.map(|thread| percent(thread.cpu_ns)),
+            dut_hottest_thread: hottest.map(|thread| thread.name.clone()),
+            dut_memory_octets: server.map(|server| server.memory_octets),
+            dut_socket_drops: self
+                .ports
+                .get(&server_port)
+                .filter(|port| port.sockets > 0)
+                .map(|port| port.drops),
+            tester_cpu_us_per_query: per_query(self.tester.cpu_ns),
+            foreign_cpu_pct: Some(percent(self.foreign_cpu_ns)),
+            steal_pct: Some(percent(self.steal_ns)),
+            softnet_drops: Some(self.softnet.dropped),
+            ..engine::record::Observation::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+    use std::net::UdpSocket;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn drops_of_a_socket_are_seen_on_its_port_only() {
+        let full = UdpSocket::bind("[::1]:0").unwrap();
+        let other = UdpSocket::bind("[::1]:0").unwrap();
+        let sender = UdpSocket::bind("[::1]:0").unwrap();
+        let (port, other_port) = (full.local_addr().unwrap().port(), other.local_addr().unwrap().port());
+        let observer = Observer::new(None, &[port, other_port]);
+        let before = observer.snapshot();
+        // More than any default receive buffer takes; nobody reads.
+        let datagrams = 50_000u64;
+        for _ in 0..datagrams {
+            sender.send_to(&[0; 512], full.local_addr().unwrap()).unwrap();
+        }
+        let seen = observer.snapshot().since(&before);
+        let drops = seen.drops_at(port).unwrap();
+        assert!(drops > 0 && drops < datagrams, "{drops}");
+        assert_eq!(seen.drops_at(other_port), Some(0));
+        assert_eq!(seen.drops_at(1), None);
+        assert!(seen.udp6.receive_buffer_errors >= drops);
+        assert!(seen.ports[&port].queued_octets > 0 && seen.ports[&port].sockets == 1);
+        assert_eq!(seen.to_record(datagrams, port).dut_socket_drops, Some(drops));
+        assert_eq!(seen.to_record(datagrams, 1).dut_socket_drops, None);
+    }
+
+    #[test]
+    fn work_of_this_process_is_ours_and_not_foreign() {
+        let observer = Observer::new(Some(std::process::id()), &[]);
+        let before = observer.snapshot();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            black_box(start);
+        }
+        let seen = observer.snapshot().since(&before);
+        assert!(seen.elapsed_ns >= 300_000_000);
+        // Other programs may take the processor away, but not all of it.
+        assert!(seen.tester.cpu_ns > 50_000_000, "{seen:?}");
+        assert_eq!(seen.server.as_ref().map(|server| server.threads), Some(seen.tester.threads));
+        let hottest = seen.tester.hottest_thread.as_ref().unwrap();
+        assert!(hottest.cpu_ns <= seen.tester.cpu_ns && !hottest.name.is_empty());
+        let busy_ns: u64 = seen.cpus.values().map(CpuTimes::busy_ns).sum();
+        assert!(seen.foreign_cpu_ns <= busy_ns);
+        let json = serde_json::to_string(&seen).unwrap();
+        assert_eq!(serde_json::from_str::<Observation>(&json).unwrap(), seen);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_not_observed() {
+        let observer = Observer::new(Some(u32::MAX), &[]);
+        let before = observer.snapshot();
+        let seen = observer.snapshot().since(&before);
+        assert_eq!(seen.server, None);
+        assert_eq!(seen.to_record(0, 53).dut_cpu_pct, None);
+        assert_eq!(seen.to_record(0, 53).tester_cpu_us_per_query, None);
+    }
+}

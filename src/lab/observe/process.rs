@@ -1,0 +1,206 @@
+//! What one process used: processor time by thread, memory, switches (`/proc/PID`, proc(5)).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::cpu::ticks_to_ns;
+
+/// A process's counters at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessCounters {
+    /// Processor time of all threads, also of those that ended, in nanoseconds; counted in clock ticks.
+    total_ns: u64,
+    threads: BTreeMap<u32, ThreadCounters>,
+    memory_octets: u64,
+    memory_peak_octets: u64,
+}
+
+/// A thread's counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ThreadCounters {
+    name: String,
+    cpu_ns: u64,
+    waited_ns: u64,
+    switches_voluntary: u64,
+    switches_involuntary: u64,
+}
+
+/// What a process used between two readings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessUse {
+    /// Processor time in nanoseconds.
+    pub cpu_ns: u64,
+    /// Time its threads were ready to run and waited for a processor, in nanoseconds; 0 where the kernel does not count it.
+    pub waited_ns: u64,
+    /// Threads at the end.
+    pub threads: usize,
+    /// The thread that used most.
+    pub hottest_thread: Option<ThreadUse>,
+    /// Resident memory at the end, in octets.
+    pub memory_octets: u64,
+    /// The most it ever was, in octets.
+    pub memory_peak_octets: u64,
+    /// Switches because a thread waited for something.
+    pub switches_voluntary: u64,
+    /// Switches because another thread wanted the processor.
+    pub switches_involuntary: u64,
+}
+
+/// What a thread used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadUse {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Processor time in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl ProcessCounters {
+    /// Reads a process; `None` when there is no such process.
+    pub(super) fn read(directory: &Path, ticks_per_second: u64) -> Option<Self> {
+        let (_, ticks) = parse_stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
+        let status = fs::read_to_string(directory.join("status")).unwrap_or_default();
+        let tasks = fs::read_dir(directory.join("task")).into_iter().flatten().flatten();
+        let threads = tasks.filter_map(|task| {
+            let tid = task.file_name().to_str()?.parse().ok()?;
+            Some((tid, ThreadCounters::read(&task.path(), ticks_per_second)?))
+        });
+        Some(Self {
+            total_ns: ticks_to_ns(ticks, ticks_per_second),
+            threads: threads.collect(),
+            memory_octets: status_octets(&status, "VmRSS:"),
+            memory_peak_octets: status_octets(&status, "VmHWM:"),
+        })
+    }
+
+    /// What was used since an earlier reading of the same process.
+    pub fn since(&self, earlier: &Self) -> ProcessUse {
+        let mut used = ProcessUse {
+            threads: self.threads.len(),
+            memory_octets: self.memory_octets,
+            memory_peak_octets: self.memory_peak_octets,
+            ..ProcessUse::default()
+        };
+        let new = ThreadCounters::default();
+        for (&tid, now) in &self.threads {
+            let before = earlier.threads.get(&tid).unwrap_or(&new);
+            let cpu_ns = now.cpu_ns.saturating_sub(before.cpu_ns);
+            used.cpu_ns = used.cpu_ns.saturating_add(cpu_ns);
+            used.waited_ns = used.waited_ns.saturating_add(now.waited_ns.saturating_sub(before.waited_ns));
+            used.switches_voluntary += now.switches_voluntary.saturating_sub(before.switches_voluntary);
+            used.switches_involuntary += now.switches_involuntary.saturating_sub(before.switches_involuntary);
+            if used.hottest_thread.as_ref().is_none_or(|hottest| cpu_ns > hottest.cpu_ns) {
+                used.hottest_thread = Some(ThreadUse { tid, name: now.name.clone(), cpu_ns });
+            }
+        }
+        // Threads that ended meanwhile are only in the process's own count, which is coarser.
+        used.cpu_ns = used.cpu_ns.max(self.total_ns.saturating_sub(earlier.total_ns));
+        used
+    }
+}
+
+impl ThreadCounters {
+    fn read(directory: &Path, ticks_per_second: u64) -> Option<Self> {
+        let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap_or_default();
+        let (name, ticks) = parse_stat(&read("stat"))?;
+        let (cpu_ns, waited_ns) =
+            parse_schedstat(&read("schedstat")).unwrap_or((ticks_to_ns(ticks, ticks_per_second), 0));
+        let status = read("status");
+        Some(Self {
+            name,
+            cpu_ns,
+            waited_ns,
+            switches_voluntary: status_number(&status, "voluntary_ctxt_switches:"),
+            switches_involuntary: status_number(&status, "nonvoluntary_ctxt_switches:"),
+        })
+    }
+}
+
+/// Name, and user and system time in clock ticks. The name stands in parentheses and may itself hold any character.
+fn parse_stat(stat: &str) -> Option<(String, u64)> {
+    let (head, fields) = stat.rsplit_once(')')?;
+    let (_, name) = head.split_once('(')?;
+    // The state is field 3, utime 14 and stime 15.
+    let mut times = fields.split_ascii_whitespace().skip(11);
+    let user: u64 = times.next()?.parse().ok()?;
+    let system: u64 = times.next()?.parse().ok()?;
+    Some((name.to_owned(), user.saturating_add(system)))
+}
+
+/// Time on a processor and time waiting for one, in nanoseconds; `None` where the kernel counts neither.
+fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
+    let mut words = text.split_ascii_whitespace();
+    let cpu_ns = words.next()?.parse().ok()?;
+    let waited_ns = words.next()?.parse().ok()?;
+    (cpu_ns > 0).then_some((cpu_ns, waited_ns))
+}
+
+fn status_number(status: &str, key: &str) -> u64 {
+    let value = status.lines().find_map(|line| line.strip_prefix(key));
+    value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn status_octets(status: &str, key: &str) -> u64 {
+    status_number(status, key).saturating_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_stat_line_is_read_whatever_the_name() {
+        let line = "77 (a) b (c) R 1 77 77 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 3 0 123 1000 200";
+        assert_eq!(parse_stat(line), Some(("a) b (c".to_owned(), 300)));
+        assert_eq!(parse_stat("77 (x) R 1 2"), None);
+        assert_eq!(parse_stat(")("), None);
+    }
+
+    #[test]
+    fn the_other_files_are_read_as_far_as_they_go() {
+        assert_eq!(parse_schedstat("123 45 6\n"), Some((123, 45)));
+        assert_eq!(parse_schedstat("0 0 0\n"), None, "a kernel that counts nothing");
+        assert_eq!(parse_schedstat(""), None);
+        let status = "VmHWM:\t    2048 kB\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t-3\n";
+        assert_eq!(status_octets(status, "VmHWM:"), 2 << 20);
+        assert_eq!(status_number(status, "voluntary_ctxt_switches:"), 7);
+        assert_eq!(status_number(status, "nonvoluntary_ctxt_switches:"), 0);
+    }
+
+    #[test]
+    fn the_difference_names_the_hottest_thread_and_keeps_the_dead() {
+        let thread =
+            |name: &str, cpu_ns| ThreadCounters { name: name.into(), cpu_ns, ..ThreadCounters::default() };
+        let earlier = ProcessCounters {
+            total_ns: 100,
+            threads: [(1, thread("main", 50)), (2, thread("gone", 50))].into(),
+            ..ProcessCounters::default()
+        };
+        let now = ProcessCounters {
+            total_ns: 1000,
+            threads: [(1, thread("main", 60)), (3, thread("worker", 300))].into(),
+            memory_octets: 5,
+            ..ProcessCounters::default()
+        };
+        let used = now.since(&earlier);
+        assert_eq!((used.cpu_ns, used.threads, used.memory_octets), (900, 2, 5));
+        assert_eq!(used.hottest_thread, Some(ThreadUse { tid: 3, name: "worker".into(), cpu_ns: 300 }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in ".{0,120}") {
+            let _ = parse_stat(&text);
+            let _ = parse_schedstat(&text);
+            let _ = status_octets(&text, "VmRSS:");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! dns64d, the forwarder that comes with the instrument.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::{Peer, PeerSettings};
+
+pub(super) struct Dns64d;
+
+impl Peer for Dns64d {
+    fn name(&self) -> &'static str {
+        "dns64d"
+    }
+
+    fn package(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn program(&self) -> &'static str {
+        "dns64d"
+    }
+
+    fn version_arguments(&self) -> &'static [&'static str] {
+        &["--version"]
+    }
+
+    /// `dns64d 0.1.0`
+    fn parse_version<'o>(&self, output: &'o str) -> Option<&'o str> {
+        output.lines().next()?.strip_prefix("dns64d ").map(str::trim)
+    }
+
+    fn configuration_name(&self) -> &'static str {
+        "dns64d.toml"
+    }
+
+    fn configuration(&self, settings: &PeerSettings) -> String {
+        let PeerSettings { listen, auth, prefix, .. } = settings;
+        format!(
+            "listen = [\"{listen}\"]\n\
+             upstreams = [\"{auth}\"]\n\
+             prefixes = [\"{prefix}\"]\n\
+             # The bench decides who can reach it.\n\
+             allow = [\"::/0\", \"0.0.0.0/0\"]\n"
+        )
+    }
+
+    fn arguments(&self, _settings: &PeerSettings, configuration: &Path) -> Vec<OsString> {
+        vec!["--config".into(), configuration.into()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_toml_with_the_settings() {
+        let text = Dns64d.configuration(&super::super::example_settings());
+        let table: toml::Table = text.parse().unwrap();
+        assert_eq!(table["listen"][0].as_str(), Some("[::1]:5321"));
+        assert_eq!(table["upstreams"][0].as_str(), Some("127.0.0.1:5300"));
+        assert_eq!(table["prefixes"][0].as_str(), Some("2001:db8:64::/96"));
+        assert_eq!(Dns64d.parse_version("dns64d 0.1.0\n"), Some("0.1.0"));
+        assert_eq!(Dns64d.parse_version(""), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! The servers that can be measured: one file for each says how it is configured, started and asked for its version.
+//!
+//! To add a server, write its file with a [`Peer`] and add it to [`all`]. The texts are written from scratch for the
+//! bench: everything is forwarded to the AuthDNS, nothing is validated, caches and buffers are sized for load.
+
+mod bind;
+mod dns64d;
+mod readiness;
+mod running;
+mod unbound;
+
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fmt, fs, io};
+
+use dns64::Prefix;
+use dns64::wire::Name;
+
+use super::child::DiedWith;
+pub use readiness::{Probe, Ready};
+pub use running::{RunningPeer, start};
+
+/// What a server under test is told, the same for every one.
+#[derive(Clone, Debug)]
+pub struct PeerSettings {
+    /// Where it answers, over UDP and TCP.
+    pub listen: SocketAddr,
+    /// The AuthDNS: everything is forwarded there.
+    pub auth: SocketAddr,
+    /// The prefix it synthesizes with.
+    pub prefix: Prefix,
+    /// The zone of the names asked, for example `dns64perf.test`.
+    pub suffix: Name,
+    /// The processors it runs on: one worker for each; empty means one worker, anywhere.
+    pub cores: Vec<usize>,
+    /// Its own directory.
+    pub directory: PathBuf,
+    /// The receive buffer to ask for, in octets.
+    pub receive_buffer_octets: u64,
+    /// The send buffer to ask for, in octets.
+    pub send_buffer_octets: u64,
+}
+
+/// The largest socket buffer a server is told to ask for, in octets.
+const SOCKET_BUFFER_OCTETS: u64 = 4 << 20;
+
+impl PeerSettings {
+    /// Settings with the largest socket buffers, up to 4 MiB, that this system grants to an unprivileged server.
+    /// The directory is set when the server starts.
+    pub fn new(
+        listen: SocketAddr,
+        auth: SocketAddr,
+        prefix: Prefix,
+        suffix: Name,
+        cores: Vec<usize>,
+    ) -> Self {
+        let limit = |name: &str| {
+            let text = fs::read_to_string(Path::new("/proc/sys/net/core").join(name)).unwrap_or_default();
+            text.trim().parse().unwrap_or(SOCKET_BUFFER_OCTETS).min(SOCKET_BUFFER_OCTETS)
+        };
+        Self {
+            listen,
+            auth,
+            prefix,
+            suffix,
+            cores,
+            directory: PathBuf::new(),
+            receive_buffer_octets: limit("rmem_max"),
+            send_buffer_octets: limit("wmem_max"),
+        }
+    }
+
+    /// One worker thread for each processor, at least one.
+    fn workers(&self) -> usize {
+        self.cores.len().max(1)
+    }
+}
+
+/// A server that can be configured, started and measured.
+pub trait Peer: Sync {
+    /// The name on the command line and in records, for example `unbound`.
+    fn name(&self) -> &'static str;
+
+    /// The Debian package that installs it; `None` for the one that comes with the instrument.
+    fn package(&self) -> Option<&'static str>;
+
+    /// The program's name.
+    fn program(&self) -> &'static str;
+
+    /// The arguments that make it print its version.
+    fn version_arguments(&self) -> &'static [&'static str];
+
+    /// Finds the version in what it prints then.
+    fn parse_version<'o>(&self, output: &'o str) -> Option<&'o str>;
+
+    /// The name of its configuration file.
+    fn configuration_name(&self) -> &'static str;
+
+    /// The text of its configuration file.
+    fn configuration(&self, settings: &PeerSettings) -> String;
+
+    /// Its arguments when it runs in the foreground with that file.
+    fn arguments(&self, settings: &PeerSettings, configuration: &Path) -> Vec<OsString>;
+
+    /// The directory that its AppArmor profile lets it read and write, if Debian confines it. Its scratch directory is
+    /// made there on systems with AppArmor.
+    fn confined_to(&self) -> Option<&'static Path> {
+        None
+    }
+}
+
+/// All peers, the embedded one first.
+pub fn all() -> &'static [&'static dyn Peer] {
+    &[&dns64d::Dns64d, &unbound::Unbound, &bind::Bind]
+}
+
+/// The peer of that name.
+///
+/// # Errors
+/// [`PeerError::Unknown`].
+pub fn find(name: &str) -> Result<&'static dyn Peer, PeerError> {
+    all().iter().find(|peer| peer.name() == name).copied().ok_or_else(|| PeerError::Unknown(name.to_owned()))
+}
+
+/// Why a peer cannot be measured. Each displays as one line that says what to do.
+#[derive(Debug)]
+pub enum PeerError {
+    /// No peer has this name.
+    Unknown(String),
+    /// Its program is not installed.
+    Missing {
+        /// The peer.
+        peer: &'static str,
+        /// The program that was looked for.
+        program: &'static str,
+        /// The package that holds it.
+        package: Option<&'static str>,
+    },
+    /// It could not be started or prepared.
+    Start(io::Error),
+    /// It ended before it answered.
+    Died {
+        /// How, with its last words.
+        died: DiedWith,
+        /// What else may have been the cause.
+        hint: Option<String>,
+    },
+    /// The user ended the wait for it.
+    Interrupted(&'static str),
+    /// It did not give the right answer in time.
+    NotReady {
+        /// The peer.
+        peer: &'static str,
+        /// How long it was asked, in seconds.
+        waited_s: u64,
+        /// What came instead.
+        last: String,
+    },
+}
+
+impl PeerError {
+    /// The program's exit code for it: 2 for a wrong name, 3 for everything that is this machine's fault.
+    pub fn exit_code(&self) -> u8 {
+        if matches!(self, Self::Unknown(_)) { 2 } else { 3 }
+    }
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => {
+                let names: Vec<_> = all().iter().map(|peer| peer.name()).collect();
+                write!(f, "there is no peer '{name}'; choose one of {}", names.join(", "))
+            }
+            Self::Missing { peer, program, package: Some(package) } => {
+                write!(f, "{peer}: {program} is not installed; install it with: apt-get install {package}")
+            }
+            Self::Missing { peer, program, package: None } => write!(
+                f,
+                "{peer}: no program {program} beside this one or on the PATH; build it with: cargo build --release --bins"
+            ),
+            Self::Start(error) => error.fmt(f),
+            Self::Died { died, hint } => {
+                died.fmt(f)?;
+                hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
+            }
+            Self::Interrupted(peer) => write!(f, "interrupted while {peer} was starting"),
+            Self::NotReady { peer, waited_s, last } => {
+                write!(f, "{peer} did not answer rightly within {waited_s} s: {last}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PeerError {}
+
+/// Finds a peer's program: the embedded one beside the running executable, the others on the PATH and in the system
+/// directories, which are not on every user's PATH.
+///
+/// # Errors
+/// [`PeerError::Missing`].
+pub fn locate(peer: &dyn Peer) -> Result<PathBuf, PeerError> {
+    const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin"];
+    // The tests' own executables lie one directory deeper than the programs.
+    let executable = env::current_exe().unwrap_or_default();
+    let beside = executable.ancestors().skip(1).take(2).map(Path::to_path_buf);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = match peer.package() {
+        None => beside.chain(env::split_paths(&path)).collect(),
+        Some(_) => env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)).collect(),
+    };
+    let programs = directories.iter().map(|directory| directory.join(peer.program()));
+    programs.into_iter().find(|program| program.is_file()).ok_or(PeerError::Missing {
+        peer: peer.name(),
+        program: peer.program(),
+        package: peer.package(),
+    })
+}
+
+/// Asks an installed program for its version.
+///
+/// # Errors
+/// It is not installed, cannot be run, or its output is not understood.
+pub fn version(peer: &dyn Peer) -> Result<String, PeerError> {
+    let program = locate(peer)?;
+    let output =
+        Command::new(&program).args(peer.version_arguments()).stdin(Stdio::null()).output().map_err(
+            |error| {
+                PeerError::Start(io::Error::new(
+                    error.kind(),
+                    format!("cannot run {}: {error}", program.display()),
+                ))
+            },
+        )?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    peer.parse_version(&text).map(str::to_owned).ok_or_else(|| {
+        PeerError::Start(io::Error::other(format!(
+            "{} {} does not tell its version",
+            program.display(),
+            peer.version_arguments().join(" ")
+        )))
+    })
+}
+
+/// A port of the address that is free over UDP and TCP now.
+///
+/// # Errors
+/// The address is not this machine's, or no port was free over both.
+pub fn free_port(address: IpAddr) -> io::Result<SocketAddr> {
+    const ATTEMPTS: usize = 64;
+    for _ in 0..ATTEMPTS {
+        let udp = UdpSocket::bind((address, 0)).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot use the address {address}: {error}"))
+        })?;
+        let candidate = udp.local_addr()?;
+        if TcpListener::bind(candidate).is_ok() {
+            return Ok(candidate);
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::AddrInUse,
+        format!("no port of {address} is free over both UDP and TCP"),
+    ))
+}
+
+/// Whether a server could answer here. BIND, for one, runs on without a word when it cannot.
+fn check_listen(listen: SocketAddr) -> io::Result<()> {
+    let in_words =
+        |error: io::Error| io::Error::new(error.kind(), format!("cannot listen at {listen}: {error}"));
+    UdpSocket::bind(listen).map_err(in_words)?;
+    TcpListener::bind(listen).map_err(in_words).map(drop)
+}
+
+#[cfg(test)]
+fn example_settings() -> PeerSettings {
+    PeerSettings {
+        listen: "[::1]:5321".parse().unwrap(),
+        auth: "127.0.0.1:5300".parse().unwrap(),
+        prefix: "2001:db8:64::/96".parse().unwrap(),
+        suffix: Name::from_text("dns64perf.test").unwrap(),
+        cores: vec![0, 1],
+        directory: "/scratch".into(),
+        receive_buffer_octets: 1 << 20,
+        send_buffer_octets: 1 << 19,
+    }
+}

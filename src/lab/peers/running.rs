@@ -1,0 +1,148 @@
+//! A peer from its configuration to its last log line.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{Peer, PeerError, PeerSettings, Probe, Ready, check_listen, locate, version};
+use crate::lab::child::{Child, DiedWith, Launch};
+use crate::lab::scratch::Scratch;
+
+/// How long a server may take until it answers.
+const READY_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A server that has answered. Dropping it stops it and removes its directory.
+#[derive(Debug)]
+pub struct RunningPeer {
+    child: Child,
+    /// The peer's name.
+    pub name: &'static str,
+    /// Its version.
+    pub version: String,
+    /// The configuration it runs with, for the record.
+    pub configuration: String,
+    /// Where it answers.
+    pub listen: SocketAddr,
+    /// How long it took to be ready.
+    pub ready: Ready,
+}
+
+/// Configures a server, starts it as an unprivileged child, and waits until it answers `probe` rightly. Setting
+/// `interrupted` from another thread or a signal handler ends the wait.
+///
+/// # Errors
+/// Each [`PeerError`] but `Unknown`; nothing is left behind.
+pub fn start(
+    peer: &dyn Peer,
+    mut settings: PeerSettings,
+    probe: &Probe,
+    interrupted: &AtomicBool,
+) -> Result<RunningPeer, PeerError> {
+    let program = locate(peer)?;
+    let version = version(peer)?;
+    check_listen(settings.listen).map_err(PeerError::Start)?;
+    let scratch = Scratch::new(peer.name(), confinement(peer)).map_err(PeerError::Start)?;
+    settings.directory = scratch.path().to_path_buf();
+    let configuration = peer.configuration(&settings);
+    let file =
+        scratch.write(peer.configuration_name(), configuration.as_bytes()).map_err(PeerError::Start)?;
+    let launch = Launch {
+        label: peer.name().to_owned(),
+        program,
+        arguments: peer.arguments(&settings, &file),
+        environment: Vec::new(),
+        cpus: settings.cores.clone(),
+    };
+    let mut child = Child::start(&launch, scratch).map_err(PeerError::Start)?;
+    let listen = settings.listen;
+    let still_there = || match child.check_alive() {
+        Err(died) => Err(PeerError::Died { died, hint: hint(peer) }),
+        Ok(()) if interrupted.load(Ordering::Relaxed) => Err(PeerError::Interrupted(peer.name())),
+        Ok(()) => Ok(()),
+    };
+    match probe.wait(asked_at(listen), READY_TIMEOUT, still_there)? {
+        Ok(ready) => Ok(RunningPeer { child, name: peer.name(), version, configuration, listen, ready }),
+        Err(last) => Err(not_ready(peer, &child, &last)),
+    }
+}
+
+impl RunningPeer {
+    /// The process's number, for the observer.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// It ended by itself: how, and what it said last.
+    pub fn check_alive(&mut self) -> Result<(), DiedWith> {
+        self.child.check_alive()
+    }
+
+    /// The end of what it has written so far, at most 64 KiB.
+    pub fn log(&self) -> String {
+        self.child.log()
+    }
+
+    /// Its directory.
+    pub fn directory(&self) -> &Path {
+        self.child.directory()
+    }
+
+    /// Stops it, removes its directory, and returns the end of its log.
+    pub fn stop(self) -> String {
+        self.child.stop()
+    }
+}
+
+/// A wildcard is asked at the loopback address of its family.
+fn asked_at(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    (ip, listen.port()).into()
+}
+
+fn not_ready(peer: &dyn Peer, child: &Child, last: &str) -> PeerError {
+    let log = child.log();
+    let words = log.lines().rev().find(|line| !line.trim().is_empty());
+    let last = words.map_or(last.to_owned(), |words| format!("{last}; its log ends: {words}"));
+    PeerError::NotReady { peer: peer.name(), waited_s: READY_TIMEOUT.as_secs(), last }
+}
+
+/// The directory to work in where AppArmor confines the peer, if this user may write there.
+fn confinement(peer: &dyn Peer) -> Option<&'static Path> {
+    let directory = peer.confined_to().filter(|directory| directory.is_dir())?;
+    (apparmor_is_on() && net::process::is_root()).then_some(directory)
+}
+
+fn apparmor_is_on() -> bool {
+    fs::read_to_string("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.trim() == "Y")
+}
+
+fn hint(peer: &dyn Peer) -> Option<String> {
+    peer.confined_to().filter(|_| apparmor_is_on())?;
+    let program = locate(peer).ok()?;
+    let program = program.display();
+    Some(format!(
+        "AppArmor may confine it: run as root, or allow it with aa-complain {program} and undo that with aa-enforce {program}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_is_asked_at_the_loopback_address() {
+        let asked = |text: &str| asked_at(text.parse().unwrap()).to_string();
+        assert_eq!(asked("[::]:53"), "[::1]:53");
+        assert_eq!(asked("0.0.0.0:53"), "127.0.0.1:53");
+        assert_eq!(asked("[2001:db8::1]:5"), "[2001:db8::1]:5");
+    }
+}

@@ -1,0 +1,134 @@
+//! The whole lab in one thread: Measurer, dns64d and AuthDNS on a virtual clock and a seeded network.
+//!
+//! A server of known capacity is planted and the search must find it. The tables are snapshots: a change of any room of
+//! the corridor that changes a result shows here, and the same seed reproduces it.
+
+mod lab;
+
+use engine::pacer::SECOND_NS;
+use engine::record::{Outcome, Trial};
+use engine::search::{Mode, Next, Point, SearchSpec, loss_inversions, next};
+use lab::{Lab, Planted};
+use net::sim::Conditions;
+
+/// A network that changes nothing but the time.
+const CLEAN: Conditions = Conditions { delay_ns: 20_000, jitter_ns: 0, loss_ppm: 0, duplication_ppm: 0 };
+/// One that reorders and duplicates.
+const UNRULY: Conditions =
+    Conditions { delay_ns: 20_000, jitter_ns: 400_000, loss_ppm: 0, duplication_ppm: 20_000 };
+/// One that loses one datagram of 20,000.
+const LOSSY: Conditions = Conditions { loss_ppm: 50, ..CLEAN };
+
+/// Searches the planted server and returns a row of the table.
+fn search(name: &str, mode: Mode, planted: Planted) -> String {
+    let spec = SearchSpec { mode, low_qps: 10, high_qps: 40_000, width_pct: 1.0, voids_max: 3 };
+    let mut history: Vec<Point> = Vec::new();
+    let mut trials: Vec<Trial> = Vec::new();
+    let found = loop {
+        match next(&spec, &history) {
+            Next::Try(rate_qps) => {
+                let trial = Lab::new(planted, history.len() as u64).trial(rate_qps, SECOND_NS / 2);
+                history.push(Point { rate_qps, outcome: trial.outcome });
+                trials.push(trial);
+            }
+            Next::Found(found) => break found,
+            Next::Unfit(rate_qps) => panic!("a simulated Tester is never unfit ({rate_qps} q/s)"),
+        }
+    };
+    for trial in &trials {
+        assert_eq!(trial.sent, trial.valid + trial.invalid + trial.late + trial.lost);
+        assert_eq!(trial.losses.values().sum::<u64>(), trial.scheduled - trial.valid);
+    }
+    let fails = history.iter().filter(|point| point.outcome == Outcome::Fail).count();
+    format!(
+        "{name:<28} {:>8} {:>6} {:>6} {:>6} {:>6} {:>10}\n",
+        planted.capacity_qps(),
+        found.qps,
+        found.stop_width_qps,
+        history.len(),
+        fails,
+        loss_inversions(&history)
+    )
+}
+
+fn header() -> String {
+    format!(
+        "{:<28} {:>8} {:>6} {:>6} {:>6} {:>6} {:>10}\n",
+        "server", "capacity", "found", "width", "trials", "fails", "inversions"
+    )
+}
+
+/// A rate slightly above the capacity passes for as long as the buffer lasts, so the buffers are small: at 10,156 q/s
+/// the half second of a trial leaves 78 of 10,000 q/s waiting.
+#[test]
+fn the_search_finds_the_planted_capacity() {
+    let auth = Planted { service_ns: 100_000, buffer: 100, ..Planted::authoritative(CLEAN) };
+    let dns64 = Planted { service_ns: 25_000, buffer: 200, ..Planted::dns64(CLEAN) };
+    let mut table = header();
+    table += &search("authoritative", Mode::Rfc8219, auth);
+    table += &search("authoritative, unruly", Mode::Rfc8219, Planted { conditions: UNRULY, ..auth });
+    table += &search("dns64d", Mode::Rfc8219, dns64);
+    table += &search("dns64d, unruly", Mode::Verify, Planted { conditions: UNRULY, ..dns64 });
+    table += &search("dns64d, small buffer", Mode::Rfc8219, Planted { buffer: 20, ..dns64 });
+    table += &search("authoritative, loss, strict", Mode::Rfc8219, Planted { conditions: LOSSY, ..auth });
+    table += &search("authoritative, loss, verify", Mode::Verify, Planted { conditions: LOSSY, ..auth });
+    insta::assert_snapshot!(table);
+}
+
+/// Where the queries of one trial went.
+fn account(name: &str, trial: &Trial) -> String {
+    let losses: Vec<String> = trial.losses.iter().map(|(place, count)| format!("{place} {count}")).collect();
+    format!(
+        "{name:<34} {:?}: sent {} valid {} invalid {} late {} lost {} duplicates {} [{}]\n",
+        trial.outcome,
+        trial.sent,
+        trial.valid,
+        trial.invalid,
+        trial.late,
+        trial.lost,
+        trial.duplicates,
+        losses.join(", ")
+    )
+}
+
+#[test]
+fn every_query_is_accounted_for() {
+    let clean = Planted { service_ns: 10_000, buffer: 1000, ..Planted::dns64(CLEAN) };
+    let trial = |planted, rate| Lab::new(planted, 42).trial(rate, SECOND_NS / 2);
+    let mut table = account("clean", &trial(clean, 5000));
+    table += &account("duplicating and reordering", &trial(Planted { conditions: UNRULY, ..clean }, 5000));
+    let lossy = Conditions { loss_ppm: 20_000, ..CLEAN };
+    table += &account("2 % loss on every link", &trial(Planted { conditions: lossy, ..clean }, 5000));
+    table += &account("overloaded", &trial(Planted { service_ns: 100_000, buffer: 500, ..clean }, 5000));
+    let slow = Conditions { delay_ns: 400_000_000, ..CLEAN };
+    table += &account("links of 400 ms", &trial(Planted { conditions: slow, ..clean }, 500));
+    let wrong = "2001:db8:bad::/96".parse().unwrap();
+    table += &account("another prefix", &trial(Planted { prefix: wrong, ..clean }, 500));
+    insta::assert_snapshot!(table);
+}
+
+/// The server stops for 200 ms at 10,000 q/s: 2000 queries wait from 200 ms down to nothing, and those that come while
+/// it catches up wait too. An open-loop Measurer shows all of them; a closed-loop one would show a single slow query.
+#[test]
+fn a_stall_is_seen_in_full() {
+    let planted = Planted { service_ns: 10_000, buffer: 1 << 20, ..Planted::authoritative(CLEAN) };
+    let mut lab = Lab::new(planted, 1);
+    lab.stall_at(SECOND_NS / 2, 200_000_000);
+    let trial = lab.trial(10_000, 2 * SECOND_NS);
+    assert_eq!(trial.outcome, Outcome::Pass);
+    // The backlog of 2000 shrinks by 100,000 - 10,000 each second: it lasts 22 ms, in which 222 more arrive.
+    let affected = 2222.0;
+    let p99_ns = trial.latency_ns.p99 as f64;
+    // 200 of 20,000 answers are slower than p99; latency falls linearly over the affected ones.
+    let expected_ns = 200e6 * (1.0 - 200.0 / affected);
+    assert!((p99_ns / expected_ns - 1.0).abs() < 0.01, "p99 {p99_ns} instead of {expected_ns}");
+    assert!((trial.latency_ns.max as f64 / 200e6 - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trial() {
+    let planted = Planted { service_ns: 30_000, buffer: 100, ..Planted::dns64(UNRULY) };
+    let trial = |seed| Lab::new(planted, seed).trial(12_000, SECOND_NS / 4);
+    assert_eq!(trial(5), trial(5));
+    assert_ne!(trial(5).latency_curve, trial(6).latency_curve);
+}
