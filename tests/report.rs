@@ -166,7 +166,15 @@ fn the_page_leads_with_the_verdict_and_its_limits() {
     results.selftest.as_mut().unwrap().passed = false;
     results.runs[0].at_ceiling = true;
     let page = report::html(&results);
-    assert!(page.contains("Self-test not passed") && page.contains("At the ceiling"));
+    assert!(
+        page.contains("Self-test not passed")
+            && page.contains("At the ceiling")
+            && !page.contains("≥ 58,125")
+    );
+    results.runs.iter_mut().for_each(|run| run.at_ceiling = true);
+    assert!(
+        report::html(&results).contains("≥ 58,125") && report::text(&results).contains("at least 58,125 q/s")
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::caveats::caveats;
 use super::clean::{printable, shortened};
 use super::number::{count, percent, plural, rate, rate_of, time_of};
 use super::select::{Tally, every_trial};
-use super::words::{confidence, kept, p1_name, p99_name, verdict};
+use super::words::{at_ceiling, confidence, kept, p1_name, p99_name, upper_first, verdict};
 
 /// Columns that a line may fill.
 const WIDTH: usize = 96;
@@ -23,7 +23,8 @@ pub fn text(results: &Results) -> String {
     for (index, caveat) in caveats(results).iter().enumerate() {
         out += if index == 0 { "\n" } else { "" };
         let mark = if caveat.severity == Severity::Info { "note" } else { "mind" };
-        out += &wrapped(&format!("  {mark}  "), &format!("{}: {}", caveat.title, caveat.text), 8);
+        out +=
+            &wrapped(&format!("  {mark}  "), &format!("{}: {}", upper_first(&caveat.title), caveat.text), 8);
     }
     printable(out)
 }
@@ -32,7 +33,8 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut add = |label: &str, value: String| lines.push((label.to_owned(), value));
     if let Some(summary) = &results.summary {
-        add(&format!("Safe rate, {}", p1_name(summary.n)), rate_of(summary.p1));
+        let bound = if at_ceiling(results) { "at least " } else { "" };
+        add(&format!("Safe rate, {}", p1_name(summary.n)), format!("{bound}{}", rate_of(summary.p1)));
         add("Median", rate(summary.median));
         add(&p99_name(summary.n), rate_of(summary.p99));
         add("Dispersion", format!("{} of the median", percent(summary.dispersion_pct)));

@@ -3,7 +3,9 @@
 use engine::record::{Latency, Observation, Outcome, Trial, Window};
 
 use super::clean::{printable, shortened};
-use super::number::{NONE, count, octets, percent, plural, rate_of, real, seconds, share, time_ns, time_of};
+use super::number::{
+    NONE, count, octets, percent, plural, rate_of, real, seconds, share, significant, time_ns, time_of,
+};
 use super::select::place;
 use super::text::wrapped;
 
@@ -128,7 +130,7 @@ fn observation(seen: &Observation) -> String {
             out += &format!("  {label:<26}{value:>16}\n");
         }
     };
-    let each = |value: Option<f64>| value.map(|time| format!("{} µs", real(time, 2)));
+    let each = |value: Option<f64>| value.map(|time| format!("{} µs", significant(time)));
     row("server, for each query", each(seen.dut_cpu_us_per_query));
     row("server", seen.dut_cpu_pct.map(percent));
     let thread = seen.dut_hottest_thread.as_deref().unwrap_or("unnamed");

@@ -41,7 +41,7 @@ fn unchecked_verdict(results: &Results) -> String {
         return verdict.clone();
     }
     let Some(summary) = &results.summary else { return without_summary(results) };
-    let mut text = rate_sentence(&dut_name(results), summary);
+    let mut text = rate_sentence(results, summary);
     if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.valid > 0) {
         text += &format!(
             " At {}, half of the answers came within {} and 99 of 100 within {}.",
@@ -58,13 +58,15 @@ fn unchecked_verdict(results: &Results) -> String {
     }
 }
 
-fn rate_sentence(name: &str, summary: &Summary) -> String {
+fn rate_sentence(results: &Results, summary: &Summary) -> String {
+    let name = dut_name(results);
+    let safe =
+        if at_ceiling(results) { format!("at least {}", rate_of(summary.p1)) } else { rate_of(summary.p1) };
     if summary.n == 1 {
-        return format!("{name} answered {} without losing a query, in one run.", rate_of(summary.p1));
+        return format!("{name} answered {safe} without losing a query, in one run.");
     }
     format!(
-        "{name} answered {} without losing a query in {} {} (median {}; the runs lie {} apart).",
-        rate_of(summary.p1),
+        "{name} answered {safe} without losing a query in {} {} (median {}; the runs lie {} apart).",
         if summary.n <= 100 { "every one of" } else { "99 % of" },
         plural(summary.n, "run", "runs"),
         rate(summary.median),
@@ -93,6 +95,11 @@ fn without_summary(results: &Results) -> String {
         (Some(_), []) => format!("{end} The self-test did not pass."),
         (None, []) => format!("{end} No rate was found."),
     }
+}
+
+/// Whether every run ended at the highest rate it may try, so that the rate found is only a lower bound.
+pub fn at_ceiling(results: &Results) -> bool {
+    !results.runs.is_empty() && results.runs.iter().all(|run| run.at_ceiling)
 }
 
 /// How far the rate can be trusted, in one or two sentences.

@@ -90,7 +90,7 @@ fn stream(end: &End, trial: &Trial, (x1, x2): (f64, f64), size: Size) -> Markup 
     let class = if end.valid { "" } else { "missing" };
     let part = share(end.number, trial.scheduled);
     let text = match size {
-        Size::Narrow => format!("{} {}", count(end.number), shortened(&end.name, 18)),
+        Size::Narrow => format!("{} {}", count(end.number), shortened(&end.name, 22)),
         _ => format!("{} {} ({part})", count(end.number), shortened(&end.name, 30)),
     };
     let title = format!("{}: {} of {} ({part})", end.name, count(end.number), count(trial.scheduled));

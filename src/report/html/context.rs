@@ -7,7 +7,7 @@ use super::table::{Cell, Column, facts, table};
 use super::verdict::class;
 use super::{missing, trials};
 use crate::report::clean::unbroken;
-use crate::report::number::{count, rate_of, seconds, short};
+use crate::report::number::{count, plural, rate_of, seconds, short};
 use crate::report::select::every_trial;
 
 /// The certificate of RFC 8219 9.2.1.
@@ -24,7 +24,12 @@ pub fn selftest(results: &Results) -> Markup {
             ("Answers counted within", seconds(test.timeout_s)),
             ("Certified up to", rate_of(test.certified_qps)),
         ]))
-        @if !entries.is_empty() { (trials::table_of("Trials of the self-test", &entries)) }
+        @if !entries.is_empty() {
+            details open[entries.len() <= 8] {
+                summary { (plural(entries.len(), "trial", "trials")) " of the self-test" }
+                (trials::table_of("Trials of the self-test, the deciding one last", &entries))
+            }
+        }
     }
 }
 
@@ -105,11 +110,7 @@ pub fn environment(results: &Results) -> Markup {
         return missing("Nothing of the machine was recorded.");
     }
     html! {
-        @if machine.findings.is_empty() {
-            p { "Nothing was found that may limit or disturb a measurement." }
-        } @else {
-            ul.findings { @for finding in &machine.findings { (self::finding(finding)) } }
-        }
+        (findings(&machine.findings))
         @if changed.is_empty() {
             p { "Nothing recorded here changed between the start and the end." }
         } @else {
@@ -122,15 +123,35 @@ pub fn environment(results: &Results) -> Markup {
     }
 }
 
+/// What may disturb stands out; the rest was looked at and is listed.
+fn findings(all: &[Finding]) -> Markup {
+    let (good, bad): (Vec<&Finding>, Vec<&Finding>) =
+        all.iter().partition(|found| found.severity == Severity::Info);
+    let good: Vec<(&str, String)> = good.iter().map(|found| (found.what.as_str(), seen(found))).collect();
+    html! {
+        @if bad.is_empty() {
+            p { "Nothing was found that may limit or disturb a measurement." }
+        } @else {
+            ul.findings { @for found in bad { (finding(found)) } }
+        }
+        @if !good.is_empty() {
+            h3 { "Good to know" }
+            (facts(&good))
+        }
+    }
+}
+
+fn seen(found: &Finding) -> String {
+    let remedy = if found.remedy.is_empty() { String::new() } else { format!(" ({})", found.remedy) };
+    format!("{}{remedy}", found.evidence)
+}
+
 fn finding(finding: &Finding) -> Markup {
-    let word = match finding.severity {
-        Severity::Info => "Good to know",
-        Severity::Warning => "Results may suffer",
-        Severity::Fatal => "Nothing can be measured so",
-    };
+    let word =
+        if finding.severity == Severity::Fatal { "Nothing can be measured so" } else { "Results may suffer" };
     html! {
         li.(class(finding.severity)) {
-            strong { (word) ": " (finding.what) ". " }
+            strong { (word) ": " (finding.what.trim_end_matches('.')) ". " }
             @if !finding.evidence.is_empty() { span.evidence { (finding.evidence) } }
             @if !finding.remedy.is_empty() { span.remedy { "Remedy: " (finding.remedy) } }
         }

@@ -20,7 +20,8 @@ pub struct Cell {
 impl Cell {
     /// Something to read.
     pub fn text(text: &str) -> Self {
-        Self { shown: html! { (text) }, key: None }
+        let shown = if text.is_empty() { NONE } else { text };
+        Self { shown: html! { (shown) }, key: Some(text.to_owned()).filter(String::is_empty) }
     }
 
     /// A number as it is written, and its value.

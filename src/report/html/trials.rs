@@ -1,6 +1,6 @@
 //! Every trial of the measurement in one table.
 
-use engine::record::{Outcome, Results};
+use engine::record::{Outcome, Results, Trial};
 use maud::{Markup, html};
 
 use super::missing;
@@ -52,7 +52,7 @@ fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
         Cell::markup(html! { (name) }, &index.to_string()),
         Cell::count(trial.rate_qps),
         Cell::number(&seconds(trial.duration_s), trial.duration_s),
-        Cell::markup(outcome(trial.outcome), outcome_word(trial.outcome)),
+        Cell::markup(outcome(trial), outcome_word(trial.outcome)),
         Cell::count(trial.sent),
         Cell::count(trial.valid),
         Cell::count(trial.invalid),
@@ -67,12 +67,13 @@ fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
     ]
 }
 
-/// By word, sign and colour.
-fn outcome(outcome: Outcome) -> Markup {
-    let sign = match outcome {
+/// By word, sign and colour; the reason of a void one for the pointer.
+fn outcome(trial: &Trial) -> Markup {
+    let sign = match trial.outcome {
         Outcome::Pass => "●",
         Outcome::Fail => "✕",
         Outcome::Void => "◇",
     };
-    html! { span.(outcome_word(outcome)) { (sign) " " (outcome_word(outcome)) } }
+    let word = outcome_word(trial.outcome);
+    html! { span.(word) title=[&trial.void] { (sign) " " (word) } }
 }

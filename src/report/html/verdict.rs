@@ -6,14 +6,16 @@ use maud::{Markup, html};
 use crate::report::caveats::{Caveat, caveats};
 use crate::report::clean::unbroken;
 use crate::report::number::{count, percent, plural, rate, rate_of, real, time_of};
-use crate::report::words::{confidence, kept, p1_name, p99_name, verdict as sentence};
+use crate::report::words::{
+    at_ceiling, confidence, kept, p1_name, p99_name, upper_first, verdict as sentence,
+};
 
 /// The first section.
 pub fn verdict(results: &Results) -> Markup {
     html! {
         section #verdict {
             h2 { a href="#verdict" { "Verdict" } }
-            @if let Some(summary) = &results.summary { (safe_rate(summary)) }
+            @if let Some(summary) = &results.summary { (safe_rate(results, summary)) }
             p.lede { (unbroken(&sentence(results))) }
             (answers(results))
             (warnings(&caveats(results)))
@@ -21,12 +23,13 @@ pub fn verdict(results: &Results) -> Markup {
     }
 }
 
-fn safe_rate(summary: &Summary) -> Markup {
+fn safe_rate(results: &Results, summary: &Summary) -> Markup {
+    let ceiling = at_ceiling(results);
     let held = if summary.n <= 100 { "every run" } else { "99 of 100 runs" };
     html! {
         p.rate {
             span { "Safe rate: " (held) " held it without losing a query. " (p1_name(summary.n)) }
-            strong { (count(summary.p1)) } " q/s"
+            strong { @if ceiling { "≥ " } (count(summary.p1)) } " q/s"
         }
     }
 }
@@ -36,7 +39,7 @@ fn answers(results: &Results) -> Markup {
         dl.answers {
             @if let Some(summary) = &results.summary { (median(summary)) }
             @if let Some(trial) = &results.latency_trial { (latency(trial)) }
-            @if let Some(found) = &results.bottleneck { (answer("What limited it", &found.cause, &found.evidence)) }
+            @if let Some(found) = &results.bottleneck { (answer("What limited it", &upper_first(&found.cause), &upper_first(&found.evidence))) }
             @if results.summary.is_some() { (answer("How sure we are", &sureness(results), &confidence(results))) }
         }
     }
@@ -83,7 +86,7 @@ fn warnings(caveats: &[Caveat]) -> Markup {
         @if !caveats.is_empty() {
             ul.caveats aria-label="What to mind" {
                 @for caveat in caveats {
-                    li.(class(caveat.severity)) { strong { (caveat.title) ". " } (unbroken(&caveat.text)) }
+                    li.(class(caveat.severity)) { strong { (upper_first(&caveat.title)) ". " } (unbroken(&caveat.text)) }
                 }
             }
         }
