@@ -60,8 +60,11 @@ pub fn run(args: &Args) -> Result<(), Error> {
     if args.open { open(&args.dir.join("report.html")) } else { Ok(()) }
 }
 
-/// All but the browser.
-fn render(args: &Args, out: &mut impl Write) -> Result<(), Error> {
+/// All of [`run`] but the browser; what is printed goes to `out`.
+///
+/// # Errors
+/// As [`run`].
+pub fn render(args: &Args, out: &mut impl Write) -> Result<(), Error> {
     let results = report::load(&args.dir).map_err(Error::Load)?;
     report::write_all(&results, &args.dir).map_err(Error::Write)?;
     let printed = if args.json {

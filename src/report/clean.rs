@@ -9,13 +9,17 @@ pub fn printable(text: String) -> String {
     text.chars().map(|c| if is_active(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// With a space that does not break between a number and what follows it: `58,125 q/s` stays on one line.
+/// With spaces that do not break before units: `58,125 q/s` stays on one line.
 pub fn unbroken(text: &str) -> String {
+    const UNITS: [&str; 12] = ["q/s", "%", "ns", "µs", "ms", "s", "min", "h", "KiB", "MiB", "GiB", "TiB"];
     let mut out = String::with_capacity(text.len());
-    let mut after_digit = false;
-    for c in text.chars() {
-        out.push(if c == ' ' && after_digit { '\u{a0}' } else { c });
-        after_digit = c.is_ascii_digit();
+    for (index, word) in text.split(' ').enumerate() {
+        let after_digit = out.ends_with(|c: char| c.is_ascii_digit());
+        let unit = UNITS.contains(&word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%'));
+        if index > 0 {
+            out.push(if after_digit && unit { '\u{a0}' } else { ' ' });
+        }
+        out += word;
     }
     out
 }
@@ -47,7 +51,7 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_units() {
-        assert_eq!(unbroken("at 5 q/s for 2 s"), "at 5\u{a0}q/s for 2\u{a0}s");
+        assert_eq!(unbroken("at 5 q/s for 2 s, 3 of 9 %."), "at 5\u{a0}q/s for 2\u{a0}s, 3 of 9\u{a0}%.");
     }
 
     #[test]

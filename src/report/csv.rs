@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use engine::record::{Results, Trial};
 
 use super::clean::printable;
+use super::number::exact;
 use super::select::{Entry, every_trial, outcome_word, tester_cpu_pct};
 
 /// Places of loss that get a column; a record has about ten.
@@ -15,7 +16,7 @@ type Cell = fn(&Trial) -> String;
 /// The columns that hold the same of every trial: rates in q/s, times as their names say.
 const COLUMNS: [(&str, Cell); 39] = [
     ("rate_qps", |t| t.rate_qps.to_string()),
-    ("duration_s", |t| number(t.duration_s)),
+    ("duration_s", |t| exact(t.duration_s)),
     ("started_utc", |t| t.started_utc.clone()),
     ("first_name", |t| t.first_name.to_string()),
     ("outcome", |t| outcome_word(t.outcome).to_owned()),
@@ -35,19 +36,19 @@ const COLUMNS: [(&str, Cell); 39] = [
     ("latency_p99_ns", |t| t.latency_ns.p99.to_string()),
     ("latency_p999_ns", |t| t.latency_ns.p999.to_string()),
     ("latency_max_ns", |t| t.latency_ns.max.to_string()),
-    ("latency_mean_ns", |t| number(t.latency_ns.mean)),
+    ("latency_mean_ns", |t| exact(t.latency_ns.mean)),
     ("latency_from_send_p50_ns", |t| t.latency_from_send_ns.p50.to_string()),
     ("latency_from_send_p99_ns", |t| t.latency_from_send_ns.p99.to_string()),
     ("schedule_error_p50_ns", |t| t.schedule_error_ns.p50.to_string()),
     ("schedule_error_p99_ns", |t| t.schedule_error_ns.p99.to_string()),
     ("schedule_error_p999_ns", |t| t.schedule_error_ns.p999.to_string()),
     ("schedule_error_max_ns", |t| t.schedule_error_ns.max.to_string()),
-    ("window_1ms_worst_pct", |t| number(t.windows.ms1.worst_pct)),
-    ("window_1ms_cv_pct", |t| number(t.windows.ms1.cv_pct)),
-    ("window_10ms_worst_pct", |t| number(t.windows.ms10.worst_pct)),
-    ("window_10ms_cv_pct", |t| number(t.windows.ms10.cv_pct)),
-    ("window_100ms_worst_pct", |t| number(t.windows.ms100.worst_pct)),
-    ("window_100ms_cv_pct", |t| number(t.windows.ms100.cv_pct)),
+    ("window_1ms_worst_pct", |t| exact(t.windows.ms1.worst_pct)),
+    ("window_1ms_cv_pct", |t| exact(t.windows.ms1.cv_pct)),
+    ("window_10ms_worst_pct", |t| exact(t.windows.ms10.worst_pct)),
+    ("window_10ms_cv_pct", |t| exact(t.windows.ms10.cv_pct)),
+    ("window_100ms_worst_pct", |t| exact(t.windows.ms100.worst_pct)),
+    ("window_100ms_cv_pct", |t| exact(t.windows.ms100.cv_pct)),
     ("dut_cpu_pct", |t| optional(t.observation.as_ref().and_then(|seen| seen.dut_cpu_pct))),
     ("dut_cpu_us_per_query", |t| optional(t.observation.as_ref().and_then(|seen| seen.dut_cpu_us_per_query))),
     ("tester_cpu_pct", |t| optional(tester_cpu_pct(t))),
@@ -92,10 +93,6 @@ fn quoted(cell: &str) -> String {
     if plain { cell.to_owned() } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
 }
 
-fn number(value: f64) -> String {
-    if value.is_finite() { value.to_string() } else { String::new() }
-}
-
 fn optional(value: Option<f64>) -> String {
-    value.map(number).unwrap_or_default()
+    value.map(exact).unwrap_or_default()
 }

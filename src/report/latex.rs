@@ -2,10 +2,11 @@
 
 use engine::record::{Latency, Results};
 
+use super::caveats::deviations;
 use super::clean::printable;
 use super::number::{count, percent, real, seconds, time_ns, time_of};
 use super::select::{Tally, best_pass};
-use super::words::{deviations, dut_name};
+use super::words::dut_name;
 
 /// A file name and what is in it, for each table that the record can fill.
 pub fn latex_tables(results: &Results) -> Vec<(String, String)> {

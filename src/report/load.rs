@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use engine::record::{Results, SCHEMA};
 use serde::Deserialize;
 
+use super::clean::{printable, shortened};
+
 /// The record in a result directory.
 pub const FILE: &str = "results.json";
 /// Octets of a record that are read at most; a million trials fit.
@@ -29,7 +31,7 @@ pub enum LoadError {
     /// It is not a record of Sextant; the reason.
     NotARecord(PathBuf, String),
     /// A later Sextant wrote it: the schema, and the tool that wrote it.
-    Newer(PathBuf, u64, String),
+    Newer(PathBuf, u64, Option<String>),
 }
 
 impl fmt::Display for LoadError {
@@ -55,13 +57,13 @@ impl fmt::Display for LoadError {
             Self::NotARecord(path, reason) => {
                 write!(f, "{}: not a record of sextant: {reason}", path.display())
             }
-            Self::Newer(path, schema, tool) => write!(
-                f,
-                "{}: has schema {schema}, written by {tool}; this is sextant {} and reads up to schema {SCHEMA}: use {tool} \
-                 or later",
-                path.display(),
-                env!("CARGO_PKG_VERSION")
-            ),
+            Self::Newer(path, schema, tool) => {
+                let mine = concat!("sextant ", env!("CARGO_PKG_VERSION"));
+                let use_this =
+                    tool.as_ref().map_or("a later version".to_owned(), |tool| format!("{tool} or later"));
+                let path = path.display();
+                write!(f, "{path}: has schema {schema}; {mine} reads up to schema {SCHEMA}: use {use_this}")
+            }
         }
     }
 }
@@ -103,15 +105,19 @@ fn parse(octets: &[u8], path: &Path) -> Result<Results, LoadError> {
         serde_json::error::Category::Eof => {
             LoadError::HalfWritten(path.to_owned(), error.line(), error.column())
         }
-        _ => LoadError::NotARecord(path.to_owned(), error.to_string()),
+        _ => LoadError::NotARecord(path.to_owned(), one_line(&error.to_string())),
     };
     let head: Head = serde_json::from_slice(octets).map_err(broken)?;
     match head.schema {
         None => Err(LoadError::NotARecord(path.to_owned(), "it has no field `schema`".to_owned())),
         Some(schema) if schema > u64::from(SCHEMA) => {
-            let tool = head.tool.unwrap_or_else(|| "a later sextant".to_owned());
-            Err(LoadError::Newer(path.to_owned(), schema, tool))
+            Err(LoadError::Newer(path.to_owned(), schema, head.tool.map(|tool| one_line(&tool))))
         }
         Some(_) => serde_json::from_slice(octets).map_err(broken),
     }
+}
+
+/// What comes from the file must not act on the terminal.
+fn one_line(text: &str) -> String {
+    printable(shortened(text, 200))
 }

@@ -4,6 +4,7 @@
 //! LaTeX. Charts are SVG of our own (`svg`, `charts`), styled by classes, so that one drawing serves light, dark and
 //! print; `words` holds every sentence, so that all forms say the same.
 
+mod caveats;
 mod charts;
 mod clean;
 mod csv;

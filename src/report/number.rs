@@ -130,6 +130,16 @@ pub fn octets(value: u64) -> String {
     format!("{} {unit}", significant(value as f64 / 1024f64.powi(power as i32)))
 }
 
+/// For machines: as many digits as it takes, nothing if it is not finite.
+pub fn exact(value: f64) -> String {
+    let usual = value == 0.0 || (1e-6..1e18).contains(&value.abs());
+    match value.is_finite() {
+        true if usual => value.to_string(),
+        true => format!("{value:e}"),
+        false => String::new(),
+    }
+}
+
 /// `1 run`, `3 runs`.
 pub fn plural(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", count(number as u64), if number == 1 { one } else { many })

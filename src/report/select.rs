@@ -1,6 +1,7 @@
 //! Finding the trials of a record that matter.
 
 use engine::record::{Outcome, Results, Run, Trial};
+use engine::trial::place;
 
 /// A trial with its place in the record.
 pub struct Entry<'a> {
@@ -99,9 +100,20 @@ pub fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The name of a place of loss as a person reads it.
+/// A place of loss as a person reads it; names that a later version may use are shown as they are.
 pub fn place(name: &str) -> String {
-    name.replace('_', " ")
+    let words = match name {
+        place::OWN_SEND_ERROR => "Tester could not send",
+        place::UNSENT => "not sent by the Tester",
+        place::OWN_SOCKET_DROP => "Tester's socket full",
+        place::SERVER_SOCKET_DROP => "server's socket full",
+        place::AUTH_SOCKET_DROP => "AuthDNS's socket full",
+        place::SERVER_SILENT => "server silent",
+        place::LATE => "answered too late",
+        place::WRONG_ANSWER => "answered wrongly",
+        _ => return name.replace('_', " "),
+    };
+    words.to_owned()
 }
 
 /// Processor time of the Tester during a trial, in percent of one processor.

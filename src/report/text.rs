@@ -2,10 +2,11 @@
 
 use engine::record::{Results, Severity, Trial};
 
+use super::caveats::caveats;
 use super::clean::{printable, shortened};
 use super::number::{count, percent, plural, rate, rate_of, time_of};
 use super::select::{Tally, every_trial};
-use super::words::{caveats, confidence, deviations, kept, p1_name, p99_name, verdict};
+use super::words::{at_ceiling, confidence, kept, p1_name, p99_name, upper_first, verdict};
 
 /// Columns that a line may fill.
 const WIDTH: usize = 96;
@@ -15,17 +16,15 @@ const LABEL: usize = 30;
 /// The verdict and its evidence in about twenty lines.
 pub fn text(results: &Results) -> String {
     let mut out = wrapped("", &verdict(results), 0);
-    out.push('\n');
-    for (label, value) in summary_lines(results) {
-        out += &line(&label, &value);
+    for (index, (label, value)) in summary_lines(results).iter().enumerate() {
+        out += if index == 0 { "\n" } else { "" };
+        out += &line(label, value);
     }
-    let caveats = caveats(results);
-    if !caveats.is_empty() {
-        out.push('\n');
-    }
-    for caveat in caveats {
+    for (index, caveat) in caveats(results).iter().enumerate() {
+        out += if index == 0 { "\n" } else { "" };
         let mark = if caveat.severity == Severity::Info { "note" } else { "mind" };
-        out += &wrapped(&format!("  {mark}  "), &format!("{}: {}", caveat.title, caveat.text), 8);
+        out +=
+            &wrapped(&format!("  {mark}  "), &format!("{}: {}", upper_first(&caveat.title), caveat.text), 8);
     }
     printable(out)
 }
@@ -34,7 +33,8 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut add = |label: &str, value: String| lines.push((label.to_owned(), value));
     if let Some(summary) = &results.summary {
-        add(&format!("Safe rate, {}", p1_name(summary.n)), rate_of(summary.p1));
+        let bound = if at_ceiling(results) { "at least " } else { "" };
+        add(&format!("Safe rate, {}", p1_name(summary.n)), format!("{bound}{}", rate_of(summary.p1)));
         add("Median", rate(summary.median));
         add(&p99_name(summary.n), rate_of(summary.p99));
         add("Dispersion", format!("{} of the median", percent(summary.dispersion_pct)));
@@ -60,8 +60,7 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     }
     let (kept, of) = kept(results);
     if of > 0 {
-        let short_of = deviations(results).join("; ");
-        add("RFC 8219", joined(&format!("{kept} of {of} requirements kept"), &short_of));
+        add("RFC 8219", format!("{kept} of {of} requirements kept"));
     }
     lines
 }

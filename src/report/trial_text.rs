@@ -3,15 +3,18 @@
 use engine::record::{Latency, Observation, Outcome, Trial, Window};
 
 use super::clean::{printable, shortened};
-use super::number::{NONE, count, octets, percent, plural, rate_of, real, seconds, share, time_ns, time_of};
+use super::number::{
+    NONE, count, octets, percent, plural, rate_of, real, seconds, share, significant, time_ns, time_of,
+};
 use super::select::place;
+use super::text::wrapped;
 
 /// Rows of losses and reasons that are shown; the rest is in the record.
 const ROWS: usize = 24;
 
 /// The whole trial, aligned: what became of it, every class and place of loss, latency, lateness, windows.
 pub fn trial_text(trial: &Trial) -> String {
-    let mut out = format!("{}\n", headline(trial));
+    let mut out = wrapped("", &headline(trial), 6);
     out += &accounting(trial);
     out += &losses(trial);
     out += &latencies(trial);
@@ -20,7 +23,7 @@ pub fn trial_text(trial: &Trial) -> String {
         out += &observation(seen);
     }
     if let Some(hint) = hint(trial) {
-        out += &format!("\nHint: {hint}\n");
+        out += &wrapped("\nHint: ", &hint, 6);
     }
     printable(out)
 }
@@ -28,17 +31,17 @@ pub fn trial_text(trial: &Trial) -> String {
 fn headline(trial: &Trial) -> String {
     let what = format!("{} for {}", rate_of(trial.rate_qps), seconds(trial.duration_s));
     match (trial.outcome, &trial.void) {
-        (Outcome::Pass, _) => format!("PASS  {what}: every query got its valid answer in time"),
+        (Outcome::Pass, _) => format!("PASS: {what}: every query got its valid answer in time"),
         (Outcome::Fail, _) => {
             let missing = trial.scheduled.saturating_sub(trial.valid);
             let queries = plural(missing as usize, "query", "queries");
             format!(
-                "FAIL  {what}: {queries} without a valid answer in time ({})",
+                "FAIL: {what}: {queries} without a valid answer in time ({})",
                 share(missing, trial.scheduled)
             )
         }
-        (Outcome::Void, Some(reason)) => format!("VOID  {what}: {}", shortened(reason, 300)),
-        (Outcome::Void, None) => format!("VOID  {what}: the Tester was at fault"),
+        (Outcome::Void, Some(reason)) => format!("VOID: {what}: {}", shortened(reason, 300)),
+        (Outcome::Void, None) => format!("VOID: {what}: the Tester was at fault"),
     }
 }
 
@@ -127,7 +130,7 @@ fn observation(seen: &Observation) -> String {
             out += &format!("  {label:<26}{value:>16}\n");
         }
     };
-    let each = |value: Option<f64>| value.map(|time| format!("{} µs", real(time, 2)));
+    let each = |value: Option<f64>| value.map(|time| format!("{} µs", significant(time)));
     row("server, for each query", each(seen.dut_cpu_us_per_query));
     row("server", seen.dut_cpu_pct.map(percent));
     let thread = seen.dut_hottest_thread.as_deref().unwrap_or("unnamed");

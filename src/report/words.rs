@@ -2,40 +2,23 @@
 
 use std::time::Duration;
 
-use engine::record::{Outcome, Results, Severity, State, Summary};
+use engine::record::{Results, State, Summary};
 
+use super::clean::printable;
 use super::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, short, time_of};
-use super::select::{Tally, every_trial};
 
-/// RFC 8219 9: a trial SHOULD last at least this long, in seconds.
-const TRIAL_S: f64 = 60.0;
-/// RFC 8219 9: a search SHOULD be repeated at least this often.
-const REPETITIONS: usize = 20;
-/// RFC 8219 9: no longer timeout SHOULD be used, in seconds.
-const TIMEOUT_S: f64 = 1.0;
-
-/// Something the reader must know before believing the numbers.
-pub struct Caveat {
-    /// How much it matters.
-    pub severity: Severity,
-    /// In a few words.
-    pub title: String,
-    /// What it means, in a sentence or two.
-    pub text: String,
-}
-
-fn caveat(severity: Severity, title: impl Into<String>, text: impl Into<String>) -> Caveat {
-    Caveat { severity, title: title.into(), text: text.into() }
-}
-
-/// The server and its version.
+/// The server and its version; where it is not ours and states none, its address.
 pub fn dut_name(results: &Results) -> String {
-    let name = if results.dut.name.is_empty() { "the server" } else { &results.dut.name };
-    if results.dut.version.is_empty() || results.dut.version.contains(name) {
-        let longer = if results.dut.version.is_empty() { name } else { &results.dut.version };
-        return longer.to_owned();
+    let dut = &results.dut;
+    let known = !dut.name.is_empty() && dut.name != "external";
+    match (known, dut.version.as_str()) {
+        (true, "") => dut.name.clone(),
+        (true, version) if version.contains(&dut.name) => version.to_owned(),
+        (true, version) => format!("{} {version}", dut.name),
+        (false, "") if dut.address.is_empty() => "the server".to_owned(),
+        (false, "") => format!("the server at {}", dut.address),
+        (false, version) => version.to_owned(),
     }
-    format!("{name} {}", results.dut.version)
 }
 
 /// `P1 (= min, n = 3)`: with up to 100 values the first percentile is the smallest (RFC 2330 11.3).
@@ -50,11 +33,15 @@ pub fn p99_name(n: usize) -> String {
 
 /// The result in plain words: the record's own verdict, or one made from its numbers.
 pub fn verdict(results: &Results) -> String {
+    printable(unchecked_verdict(results))
+}
+
+fn unchecked_verdict(results: &Results) -> String {
     if let Some(verdict) = results.verdict.as_ref().filter(|text| !text.trim().is_empty()) {
         return verdict.clone();
     }
     let Some(summary) = &results.summary else { return without_summary(results) };
-    let mut text = rate_sentence(&dut_name(results), summary);
+    let mut text = rate_sentence(results, summary);
     if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.valid > 0) {
         text += &format!(
             " At {}, half of the answers came within {} and 99 of 100 within {}.",
@@ -71,13 +58,15 @@ pub fn verdict(results: &Results) -> String {
     }
 }
 
-fn rate_sentence(name: &str, summary: &Summary) -> String {
+fn rate_sentence(results: &Results, summary: &Summary) -> String {
+    let name = dut_name(results);
+    let safe =
+        if at_ceiling(results) { format!("at least {}", rate_of(summary.p1)) } else { rate_of(summary.p1) };
     if summary.n == 1 {
-        return format!("{name} answered {} without losing a query, in one run.", rate_of(summary.p1));
+        return format!("{name} answered {safe} without losing a query, in one run.");
     }
     format!(
-        "{name} answered {} without losing a query in {} {} (median {}; the runs lie {} apart).",
-        rate_of(summary.p1),
+        "{name} answered {safe} without losing a query in {} {} (median {}; the runs lie {} apart).",
         if summary.n <= 100 { "every one of" } else { "99 % of" },
         plural(summary.n, "run", "runs"),
         rate(summary.median),
@@ -108,6 +97,11 @@ fn without_summary(results: &Results) -> String {
     }
 }
 
+/// Whether every run ended at the highest rate it may try, so that the rate found is only a lower bound.
+pub fn at_ceiling(results: &Results) -> bool {
+    !results.runs.is_empty() && results.runs.iter().all(|run| run.at_ceiling)
+}
+
 /// How far the rate can be trusted, in one or two sentences.
 pub fn confidence(results: &Results) -> String {
     let Some(summary) = &results.summary else { return "There is no rate to be sure of.".to_owned() };
@@ -129,153 +123,6 @@ pub fn confidence(results: &Results) -> String {
         None => text += " So few runs allow no confidence interval.",
     }
     text
-}
-
-/// Everything the reader must know, worst first.
-pub fn caveats(results: &Results) -> Vec<Caveat> {
-    let mut all = Vec::new();
-    all.extend(state_caveat(results));
-    all.extend(selftest_caveat(results));
-    all.extend(ceiling_caveat(results));
-    all.extend(trust_caveats(results));
-    let short_of = deviations(results);
-    if !short_of.is_empty() {
-        let text = format!("{}. Not a full RFC 8219 result: take it as an estimate.", short_of.join("; "));
-        all.push(caveat(Severity::Warning, "Shorter than RFC 8219 asks", upper_first(&text)));
-    }
-    let bad = |finding: &&engine::record::Finding| finding.severity != Severity::Info;
-    let bad = results.environment.findings.iter().filter(bad).count();
-    if bad > 0 {
-        let text = "The machine may limit or disturb a measurement; see the environment.";
-        all.push(caveat(Severity::Warning, plural(bad, "finding", "findings"), text));
-    }
-    all.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
-    all
-}
-
-fn state_caveat(results: &Results) -> Option<Caveat> {
-    let done = results.runs.iter().filter(|run| run.complete).count();
-    let came = format!(
-        "{} of {} were completed",
-        done,
-        plural(results.settings.repetitions as usize, "run", "runs")
-    );
-    match &results.state {
-        State::Complete => None,
-        State::Running => {
-            let text =
-                format!("It runs, or it ended without a word; {came}. The numbers are what is known so far.");
-            Some(caveat(Severity::Warning, "Not finished", text))
-        }
-        State::Interrupted => {
-            let text = format!(
-                "Somebody ended the measurement; {came}. The numbers are what was measured until then."
-            );
-            Some(caveat(Severity::Warning, "Interrupted", text))
-        }
-        State::Failed(reason) => {
-            Some(caveat(Severity::Fatal, "Failed", format!("{}; {came}.", reason.trim_end_matches('.'))))
-        }
-    }
-}
-
-fn selftest_caveat(results: &Results) -> Option<Caveat> {
-    match &results.selftest {
-        Some(test) if test.passed => None,
-        Some(test) if test.certified_qps > 0 => Some(caveat(
-            Severity::Fatal,
-            "Self-test not passed",
-            format!(
-                "The Tester did not reach the {} it needs for the highest rate of the search. It is fit to measure \
-                 up to {}; do not trust rates above.",
-                rate_of(test.required_qps),
-                rate_of(test.certified_qps)
-            ),
-        )),
-        Some(test) => Some(caveat(
-            Severity::Fatal,
-            "Self-test not passed",
-            format!(
-                "The Tester did not reach the {} it needs: no rate here can be trusted.",
-                rate_of(test.required_qps)
-            ),
-        )),
-        None if results.runs.is_empty() => None,
-        None => Some(caveat(
-            Severity::Warning,
-            "No self-test",
-            "RFC 8219 9.2.1 asks for one before any rate is measured: the Tester may be the limit.",
-        )),
-    }
-}
-
-fn ceiling_caveat(results: &Results) -> Option<Caveat> {
-    let hit = results.runs.iter().filter(|run| run.at_ceiling).count();
-    let certified = results.selftest.as_ref().map_or(0, |test| test.certified_qps);
-    let beyond = results.runs.iter().filter(|run| certified > 0 && run.qps > certified).count();
-    if hit > 0 {
-        let text = format!(
-            "{} passed at the highest rate that the search may try ({}): the true rate may be higher.",
-            plural(hit, "run", "runs"),
-            rate_of(results.settings.rate_range_qps[1])
-        );
-        return Some(caveat(Severity::Warning, "At the ceiling", text));
-    }
-    (beyond > 0).then(|| {
-        let text = format!(
-            "{} found a rate above the {} for which this Tester is certified.",
-            plural(beyond, "run", "runs"),
-            rate_of(certified)
-        );
-        caveat(Severity::Fatal, "Beyond the certificate", text)
-    })
-}
-
-fn trust_caveats(results: &Results) -> Vec<Caveat> {
-    let mut all = Vec::new();
-    let trials = every_trial(results);
-    let tally = Tally::of(trials.iter().filter(|entry| entry.phase == "search").map(|entry| entry.trial));
-    if tally.void * 4 > tally.total() {
-        let text = "The Tester was too often at fault: it needs a quieter machine or a lower ceiling.";
-        all.push(caveat(Severity::Warning, format!("{} of {} trials void", tally.void, tally.total()), text));
-    }
-    if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.outcome != Outcome::Pass) {
-        let why = trial.void.as_deref().unwrap_or("the server left queries unanswered although it had time");
-        let text = format!("At {}: {}.", rate_of(trial.rate_qps), why.trim_end_matches('.'));
-        all.push(caveat(Severity::Warning, "The latency trial did not pass", text));
-    }
-    let inversions: u64 = results.runs.iter().map(|run| u64::from(run.loss_inversions)).sum();
-    if inversions > 0 {
-        let text =
-            "A lower rate failed where a higher one passed: losses came and went, so the rate is uncertain.";
-        all.push(caveat(
-            Severity::Info,
-            plural(inversions as usize, "loss inversion", "loss inversions"),
-            text,
-        ));
-    }
-    if results.settings.validity == "compat" {
-        let text = "Any NOERROR answer with a record counted as valid, right or wrong, as in dns64perf++.";
-        all.push(caveat(Severity::Info, "Compatible validity", text));
-    }
-    all
-}
-
-/// Where the measurement asks less than RFC 8219 does, in short clauses.
-pub fn deviations(results: &Results) -> Vec<String> {
-    let settings = &results.settings;
-    let mut all = Vec::new();
-    if settings.trial_s > 0.0 && settings.trial_s < TRIAL_S {
-        all.push(format!("trials lasted {} where {} are asked", seconds(settings.trial_s), seconds(TRIAL_S)));
-    }
-    let n = results.summary.as_ref().map_or(settings.repetitions as usize, |summary| summary.n);
-    if n < REPETITIONS && !(n == 0 && results.runs.is_empty()) {
-        all.push(format!("{} where {REPETITIONS} are asked", plural(n, "repetition", "repetitions")));
-    }
-    if settings.timeout_s > TIMEOUT_S {
-        all.push(format!("a timeout of {} where at most 1 s is asked", seconds(settings.timeout_s)));
-    }
-    all
 }
 
 /// How many requirements are kept, of those that apply.
@@ -333,7 +180,7 @@ pub fn method(results: &Results) -> Vec<String> {
     } else {
         "the AAAA record that the prefix and the name demand"
     };
-    vec![
+    let mut all = vec![
         format!(
             "Every query asks for the AAAA record of another name of {} under {}, so that no cache can help. The server \
              must ask the AuthDNS for a AAAA record, learn that there is none, ask for the A record, and build the answer.",
@@ -353,12 +200,22 @@ pub fn method(results: &Results) -> Vec<String> {
             "{search}, until the bounds are closer than {} %. The search is repeated {}; the safe rate is the first \
              percentile of the rates found, the typical one is their median.",
             short(settings.width_pct),
-            if settings.repetitions == 1 { "once".to_owned() } else { format!("{} times", settings.repetitions) },
+            if settings.repetitions == 1 {
+                "once".to_owned()
+            } else {
+                format!("{} times", settings.repetitions)
+            },
         ),
-        "Before that, the self-test of RFC 8219 9.2.1 sent the Tester's queries to its own AuthDNS without the server, \
-         at 2.2 times the highest rate and with a quarter of the timeout, to show that the Tester is not the limit."
-            .to_owned(),
-    ]
+    ];
+    if results.selftest.is_some() {
+        all.push(
+            "Before that, the self-test of RFC 8219 9.2.1 sent the Tester's queries to its own AuthDNS without the \
+             server, at 2.2 times the highest rate and with a quarter of the timeout, to show that the Tester is not \
+             the limit."
+                .to_owned(),
+        );
+    }
+    all
 }
 
 /// With a capital first letter.

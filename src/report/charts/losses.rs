@@ -47,7 +47,7 @@ pub fn losses(trial: &Trial, size: Size) -> Option<Chart> {
     let body = html! {
         (label((12.0, 14.0), "strong", &format!("{} due at {}", count(trial.scheduled), rate_of(trial.rate_qps))))
         (band((from - 12.0, TOP), (from, foot), "solid", "Queries that were due"))
-        @for end in &streams { (stream(end, trial, from, to)) }
+        @for end in &streams { (stream(end, trial, (from, to), size)) }
     };
     let missing = trial.scheduled.saturating_sub(trial.valid);
     let spoken =
@@ -86,10 +86,13 @@ fn ends(trial: &Trial) -> Option<Vec<End>> {
     Some(lost)
 }
 
-fn stream(end: &End, trial: &Trial, x1: f64, x2: f64) -> Markup {
+fn stream(end: &End, trial: &Trial, (x1, x2): (f64, f64), size: Size) -> Markup {
     let class = if end.valid { "" } else { "missing" };
     let part = share(end.number, trial.scheduled);
-    let text = format!("{} {} ({part})", count(end.number), shortened(&end.name, 30));
+    let text = match size {
+        Size::Narrow => format!("{} {}", count(end.number), shortened(&end.name, 22)),
+        _ => format!("{} {} ({part})", count(end.number), shortened(&end.name, 30)),
+    };
     let title = format!("{}: {} of {} ({part})", end.name, count(end.number), count(trial.scheduled));
     let (y1, y2, height) = (end.source, end.sink, end.height);
     let middle = (x1 + x2) / 2.0;

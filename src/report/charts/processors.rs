@@ -11,8 +11,11 @@ use crate::report::svg::{Chart, Frame, Scale, Size, Tick, at, band, label, x_axi
 /// Height of a row.
 const ROW: f64 = 30.0;
 
+/// The row that has a name of its own in the title.
+const THREAD: &str = "its busiest thread";
+
 struct Row {
-    name: String,
+    name: &'static str,
     value: f64,
     class: &'static str,
 }
@@ -38,7 +41,7 @@ pub fn processors(trial: &Trial, size: Size) -> Option<Chart> {
             @let middle = frame.top + ROW * (index as f64 + 0.5);
             @let end = x.at(row.value);
             text.label x=(at(frame.left - 8.0)) y=(at(middle + 4.0)) text-anchor="end" { (row.name) }
-            (band((frame.left, middle - 8.0), (end, middle + 8.0), row.class, &format!("{}: {}", row.name, percent(row.value))))
+            (band((frame.left, middle - 8.0), (end, middle + 8.0), row.class, &title(row, trial)))
             (label((end + 6.0, middle), "", &percent(row.value)))
         }
     };
@@ -50,18 +53,22 @@ pub fn processors(trial: &Trial, size: Size) -> Option<Chart> {
     ))
 }
 
+fn title(row: &Row, trial: &Trial) -> String {
+    let thread = trial.observation.as_ref().and_then(|seen| seen.dut_hottest_thread.as_deref());
+    match thread.filter(|_| row.name == THREAD) {
+        Some(thread) => format!("{THREAD}, {}: {}", shortened(thread, 40), percent(row.value)),
+        None => format!("{}: {}", row.name, percent(row.value)),
+    }
+}
+
 fn rows(trial: &Trial) -> Vec<Row> {
     let Some(seen) = &trial.observation else { return Vec::new() };
-    let thread = seen.dut_hottest_thread.as_deref().map_or_else(
-        || "its busiest thread".to_owned(),
-        |name| format!("its thread {}", shortened(name, 15)),
-    );
     let all = [
-        ("server".to_owned(), seen.dut_cpu_pct, "solid"),
-        (thread, seen.dut_hottest_thread_pct, ""),
-        ("Tester".to_owned(), tester_cpu_pct(trial), "other"),
-        ("anything else".to_owned(), seen.foreign_cpu_pct, "other"),
-        ("hypervisor".to_owned(), seen.steal_pct, "other"),
+        ("server", seen.dut_cpu_pct, "solid"),
+        (THREAD, seen.dut_hottest_thread_pct, ""),
+        ("Tester", tester_cpu_pct(trial), "other"),
+        ("anything else", seen.foreign_cpu_pct, "other"),
+        ("hypervisor", seen.steal_pct, "other"),
     ];
     let known = all.into_iter().filter_map(|(name, value, class)| Some(Row { name, value: value?, class }));
     known.filter(|row| row.value.is_finite()).collect()

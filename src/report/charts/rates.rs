@@ -27,7 +27,7 @@ pub fn rates(results: &Results, size: Size) -> Option<Chart> {
         (x_axis(&frame, &x, &numbers, "run", false))
         @if let Some(summary) = &results.summary { (statistics(summary, &frame, &y)) }
         @for (number, run) in &runs { (point(*number, run, x.at(*number as f64), &y)) }
-        (legend(&frame, &items(size)))
+        (legend(&frame, &items(&runs, size)))
     };
     let seen = results.summary.as_ref().map_or_else(String::new, |summary| {
         format!(": median {}, P1 {}, P99 {}", real(summary.median, 0), count(summary.p1), count(summary.p99))
@@ -51,15 +51,20 @@ fn domain(runs: &[(usize, &Run)]) -> (f64, f64) {
 fn point(number: usize, run: &Run, x: f64, y: &Scale) -> Markup {
     let found = run.qps as f64;
     let above = y.at(found + run.stop_width_qps as f64);
-    let ceiling = if run.at_ceiling { "; at the ceiling: may be higher" } else { "" };
+    let note = match (run.at_ceiling, run.complete) {
+        (true, _) => "; at the ceiling: may be higher",
+        (false, false) => "; the search was broken off",
+        (false, true) => "",
+    };
+    let mark = if run.complete { (Shape::Disc, "pass") } else { (Shape::Diamond, "void") };
     let title = format!(
-        "Run {number}: {} passed, {} did not{ceiling}",
+        "Run {number}: {} passed, {} did not{note}",
         rate_of(run.qps),
         rate_of(run.qps.saturating_add(run.stop_width_qps))
     );
     html! {
         path.error d={ "M" (at(x)) " " (at(y.at(found))) "V" (at(above)) "m-4 0h8" } {}
-        (shape(Shape::Disc, (x, y.at(found)), "pass", &title))
+        (shape(mark.0, (x, y.at(found)), mark.1, &title))
     }
 }
 
@@ -86,11 +91,14 @@ fn statistics(summary: &Summary, frame: &Frame, y: &Scale) -> Markup {
     }
 }
 
-fn items(size: Size) -> Vec<Item> {
-    let text = if size == Size::Narrow {
-        "passed, up to what failed"
-    } else {
-        "highest rate that passed; the stroke ends at the lowest that failed"
+fn items(runs: &[(usize, &Run)], size: Size) -> Vec<Item> {
+    let text = match size {
+        Size::Narrow => "passed, up to what failed",
+        _ => "highest rate that passed; the stroke ends at the lowest that failed",
     };
-    vec![Item { shape: Shape::Disc, class: "pass", text: text.to_owned() }]
+    let mut items = vec![Item { shape: Shape::Disc, class: "pass", text: text.to_owned() }];
+    if runs.iter().any(|(_, run)| !run.complete) {
+        items.push(Item { shape: Shape::Diamond, class: "void", text: "broken off".to_owned() });
+    }
+    items
 }

@@ -6,7 +6,8 @@ use maud::{Markup, html};
 use super::table::{Cell, Column, facts, table};
 use super::verdict::class;
 use super::{missing, trials};
-use crate::report::number::{count, rate_of, seconds, short};
+use crate::report::clean::unbroken;
+use crate::report::number::{count, plural, rate_of, seconds, short};
 use crate::report::select::every_trial;
 
 /// The certificate of RFC 8219 9.2.1.
@@ -23,23 +24,33 @@ pub fn selftest(results: &Results) -> Markup {
             ("Answers counted within", seconds(test.timeout_s)),
             ("Certified up to", rate_of(test.certified_qps)),
         ]))
-        @if !entries.is_empty() { (trials::table_of("Trials of the self-test", &entries)) }
+        @if !entries.is_empty() {
+            details open[entries.len() <= 8] {
+                summary { (plural(entries.len(), "trial", "trials")) " of the self-test" }
+                (trials::table_of("Trials of the self-test, the deciding one last", &entries))
+            }
+        }
     }
 }
 
 fn certificate(test: &SelfTest) -> Markup {
-    html! {
-        @if test.passed {
-            strong { "✓ Passed. " }
-            "Without a server between, this Tester answered itself at " (rate_of(test.required_qps)) ": it is fit to measure servers up to "
-            (rate_of(test.certified_qps)) "."
-        } @else {
-            strong { "✕ Not passed. " }
-            "This Tester did not reach " (rate_of(test.required_qps)) ". "
-            @if test.certified_qps > 0 { "It is fit to measure servers up to " (rate_of(test.certified_qps)) "." }
-            @else { "It is not fit to measure any rate." }
+    let required = rate_of(test.required_qps);
+    let (word, text) = match (test.passed, test.certified_qps) {
+        (true, certified) => {
+            let fit = rate_of(certified);
+            let text = "Without a server between, this Tester answered itself at";
+            ("✓ Passed. ", format!("{text} {required}: it is fit to measure servers up to {fit}."))
         }
-    }
+        (false, 0) => ("✕ Not passed. ", "This Tester is not fit to measure any rate.".to_owned()),
+        (false, certified) => {
+            let fit = rate_of(certified);
+            (
+                "✕ Not passed. ",
+                format!("This Tester did not reach {required}. It is fit to measure up to {fit}."),
+            )
+        }
+    };
+    html! { strong { (word) } (unbroken(&text)) }
 }
 
 /// What was asked and how.
@@ -99,11 +110,7 @@ pub fn environment(results: &Results) -> Markup {
         return missing("Nothing of the machine was recorded.");
     }
     html! {
-        @if machine.findings.is_empty() {
-            p { "Nothing was found that may limit or disturb a measurement." }
-        } @else {
-            ul.findings { @for finding in &machine.findings { (self::finding(finding)) } }
-        }
+        (findings(&machine.findings))
         @if changed.is_empty() {
             p { "Nothing recorded here changed between the start and the end." }
         } @else {
@@ -116,15 +123,35 @@ pub fn environment(results: &Results) -> Markup {
     }
 }
 
+/// What may disturb stands out; the rest was looked at and is listed.
+fn findings(all: &[Finding]) -> Markup {
+    let (good, bad): (Vec<&Finding>, Vec<&Finding>) =
+        all.iter().partition(|found| found.severity == Severity::Info);
+    let good: Vec<(&str, String)> = good.iter().map(|found| (found.what.as_str(), seen(found))).collect();
+    html! {
+        @if bad.is_empty() {
+            p { "Nothing was found that may limit or disturb a measurement." }
+        } @else {
+            ul.findings { @for found in bad { (finding(found)) } }
+        }
+        @if !good.is_empty() {
+            h3 { "Good to know" }
+            (facts(&good))
+        }
+    }
+}
+
+fn seen(found: &Finding) -> String {
+    let remedy = if found.remedy.is_empty() { String::new() } else { format!(" ({})", found.remedy) };
+    format!("{}{remedy}", found.evidence)
+}
+
 fn finding(finding: &Finding) -> Markup {
-    let word = match finding.severity {
-        Severity::Info => "Good to know",
-        Severity::Warning => "Results may suffer",
-        Severity::Fatal => "Nothing can be measured so",
-    };
+    let word =
+        if finding.severity == Severity::Fatal { "Nothing can be measured so" } else { "Results may suffer" };
     html! {
         li.(class(finding.severity)) {
-            strong { (word) ": " (finding.what) ". " }
+            strong { (word) ": " (finding.what.trim_end_matches('.')) ". " }
             @if !finding.evidence.is_empty() { span.evidence { (finding.evidence) } }
             @if !finding.remedy.is_empty() { span.remedy { "Remedy: " (finding.remedy) } }
         }

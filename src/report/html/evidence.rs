@@ -22,7 +22,7 @@ pub fn rates(results: &Results) -> Markup {
     html! {
         (figure(|size| charts::rates(results, size), &html! {
             "The highest rate that passed in each run. The stroke above a point reaches to the lowest rate that failed: \
-             the true limit of that run lies between. The band, where there is one, is the confidence interval of the median."
+             the true limit of that run lies between. The scale does not begin at zero. The band, where there is one, is the confidence interval of the median."
         }))
         (statistics(results))
         (runs(results))
@@ -31,7 +31,9 @@ pub fn rates(results: &Results) -> Markup {
 
 fn statistics(results: &Results) -> Markup {
     let Some(summary) = &results.summary else {
-        return missing("No run found a rate, so there is no summary.");
+        return missing(
+            "There is no summary over all runs: no run found a rate, or the measurement did not end.",
+        );
     };
     let p1 = p1_name(summary.n);
     let p99 = p99_name(summary.n);

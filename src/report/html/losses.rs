@@ -9,8 +9,9 @@ use super::table::{Cell, Column, table};
 use super::{figure, missing};
 use crate::report::charts;
 use crate::report::clean::shortened;
-use crate::report::number::{count, octets, percent, rate_of, real, share};
+use crate::report::number::{count, octets, percent, rate_of, real, share, significant};
 use crate::report::select::{best_pass, deciding_failure, place, tester_cpu_pct, typical_run};
+use crate::report::words::upper_first;
 
 /// Wrong answers that are listed.
 const REASONS: usize = 50;
@@ -31,7 +32,7 @@ pub fn losses(results: &Results) -> Markup {
                  end. The least streams are drawn wider than they are, to be seen."
             }))
         }
-        (accounting(&failures))
+        div.places { (accounting(&failures)) }
         (reasons(&failures))
     }
 }
@@ -94,7 +95,7 @@ pub fn processors(results: &Results) -> Markup {
     let observed = observed(results);
     html! {
         @if let Some(found) = &results.bottleneck {
-            p { "What limited the rate: " strong { (found.cause) } "." @if !found.evidence.is_empty() { " " (found.evidence) } }
+            p { "What limited the rate: " strong { (found.cause) } "." @if !found.evidence.is_empty() { " " (upper_first(found.evidence.trim_end_matches('.'))) "." } }
         }
         @if let Some((number, trial)) = typical {
             (figure(|size| charts::processors(trial, size), &html! {
@@ -124,7 +125,7 @@ fn observed(results: &Results) -> Vec<Observed<'_>> {
 }
 
 fn processor_table(observed: &[Observed<'_>]) -> Markup {
-    let micros = |value: f64| format!("{} µs", real(value, 2));
+    let micros = |value: f64| format!("{} µs", significant(value));
     let row = |(name, trial, seen): &Observed<'_>| {
         vec![
             Cell::text(name),

@@ -3,7 +3,10 @@
 use maud::{Markup, html};
 
 use crate::report::clean::unbroken;
-use crate::report::number::{NONE, count, time_of};
+use crate::report::number::{NONE, count, exact, time_of};
+
+/// Rows that a table shows, so that the page opens at once.
+const ROWS: usize = 2_000;
 
 /// A column: its head, and whether it holds numbers.
 pub struct Column(pub &'static str, pub bool);
@@ -17,13 +20,13 @@ pub struct Cell {
 impl Cell {
     /// Something to read.
     pub fn text(text: &str) -> Self {
-        Self { shown: html! { (text) }, key: None }
+        let shown = if text.is_empty() { NONE } else { text };
+        Self { shown: html! { (shown) }, key: Some(text.to_owned()).filter(String::is_empty) }
     }
 
     /// A number as it is written, and its value.
     pub fn number(shown: &str, value: f64) -> Self {
-        let key = if value.is_finite() { value.to_string() } else { String::new() };
-        Self { shown: html! { (shown) }, key: Some(key) }
+        Self { shown: html! { (shown) }, key: Some(exact(value)) }
     }
 
     /// A whole number with separators.
@@ -58,7 +61,7 @@ pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Markup {
                 caption { (caption) }
                 thead { tr { @for Column(title, number) in columns { th.n[*number] scope="col" { (title) } } } }
                 tbody {
-                    @for row in rows {
+                    @for row in rows.iter().take(ROWS) {
                         tr {
                             @for (index, (cell, Column(_, number))) in row.iter().zip(columns).enumerate() {
                                 @if index == 0 {
@@ -72,6 +75,7 @@ pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Markup {
                 }
             }
         }
+        @if rows.len() > ROWS { p { (count((rows.len() - ROWS) as u64)) " more rows are in the files beside this page." } }
     }
 }
 

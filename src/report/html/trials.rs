@@ -1,6 +1,6 @@
 //! Every trial of the measurement in one table.
 
-use engine::record::{Outcome, Results};
+use engine::record::{Outcome, Results, Trial};
 use maud::{Markup, html};
 
 use super::missing;
@@ -9,20 +9,13 @@ use crate::report::clean::shortened;
 use crate::report::number::{NONE, percent, seconds};
 use crate::report::select::{Entry, every_trial, outcome_word};
 
-/// Trials that the page shows, so that it opens at once; all are in trials.csv.
-const SHOWN: usize = 2_000;
-
 /// In the order they were run.
 pub fn trials(results: &Results) -> Markup {
     let entries = every_trial(results);
     if entries.is_empty() {
         return missing("No trial has been run.");
     }
-    let shown = &entries[..entries.len().min(SHOWN)];
-    html! {
-        (table_of("All trials, in the order they were run", shown))
-        @if entries.len() > SHOWN { p { (entries.len() - SHOWN) " more are in " a href="trials.csv" { "trials.csv" } "." } }
-    }
+    table_of("All trials, in the order they were run", &entries)
 }
 
 /// These trials, a row each.
@@ -59,7 +52,7 @@ fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
         Cell::markup(html! { (name) }, &index.to_string()),
         Cell::count(trial.rate_qps),
         Cell::number(&seconds(trial.duration_s), trial.duration_s),
-        Cell::markup(outcome(trial.outcome), outcome_word(trial.outcome)),
+        Cell::markup(outcome(trial), outcome_word(trial.outcome)),
         Cell::count(trial.sent),
         Cell::count(trial.valid),
         Cell::count(trial.invalid),
@@ -74,12 +67,13 @@ fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
     ]
 }
 
-/// By word, sign and colour.
-fn outcome(outcome: Outcome) -> Markup {
-    let sign = match outcome {
+/// By word, sign and colour; the reason of a void one for the pointer.
+fn outcome(trial: &Trial) -> Markup {
+    let sign = match trial.outcome {
         Outcome::Pass => "●",
         Outcome::Fail => "✕",
         Outcome::Void => "◇",
     };
-    html! { span.(outcome_word(outcome)) { (sign) " " (outcome_word(outcome)) } }
+    let word = outcome_word(trial.outcome);
+    html! { span.(word) title=[&trial.void] { (sign) " " (word) } }
 }

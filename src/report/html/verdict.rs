@@ -3,16 +3,19 @@
 use engine::record::{Results, Severity, Summary, Trial};
 use maud::{Markup, html};
 
+use crate::report::caveats::{Caveat, caveats};
 use crate::report::clean::unbroken;
 use crate::report::number::{count, percent, plural, rate, rate_of, real, time_of};
-use crate::report::words::{Caveat, caveats, confidence, kept, p1_name, p99_name, verdict as sentence};
+use crate::report::words::{
+    at_ceiling, confidence, kept, p1_name, p99_name, upper_first, verdict as sentence,
+};
 
 /// The first section.
 pub fn verdict(results: &Results) -> Markup {
     html! {
         section #verdict {
             h2 { a href="#verdict" { "Verdict" } }
-            @if let Some(summary) = &results.summary { (safe_rate(summary)) }
+            @if let Some(summary) = &results.summary { (safe_rate(results, summary)) }
             p.lede { (unbroken(&sentence(results))) }
             (answers(results))
             (warnings(&caveats(results)))
@@ -20,12 +23,13 @@ pub fn verdict(results: &Results) -> Markup {
     }
 }
 
-fn safe_rate(summary: &Summary) -> Markup {
+fn safe_rate(results: &Results, summary: &Summary) -> Markup {
+    let ceiling = at_ceiling(results);
     let held = if summary.n <= 100 { "every run" } else { "99 of 100 runs" };
     html! {
         p.rate {
             span { "Safe rate: " (held) " held it without losing a query. " (p1_name(summary.n)) }
-            strong { (count(summary.p1)) } " q/s"
+            strong { @if ceiling { "≥ " } (count(summary.p1)) } " q/s"
         }
     }
 }
@@ -33,35 +37,33 @@ fn safe_rate(summary: &Summary) -> Markup {
 fn answers(results: &Results) -> Markup {
     html! {
         dl.answers {
-            @if let Some(summary) = &results.summary {
-                (answer("Median of the runs", &rate(summary.median), &html! {
-                    (p99_name(summary.n)) " " (rate_of(summary.p99)) "; dispersion " (percent(summary.dispersion_pct))
-                }))
-            }
+            @if let Some(summary) = &results.summary { (median(summary)) }
             @if let Some(trial) = &results.latency_trial { (latency(trial)) }
-            @if let Some(found) = &results.bottleneck {
-                (answer("What limited it", &found.cause, &html! { (found.evidence) }))
-            }
-            @if results.summary.is_some() {
-                (answer("How sure we are", &sureness(results), &html! { (confidence(results)) }))
-            }
+            @if let Some(found) = &results.bottleneck { (answer("What limited it", &upper_first(&found.cause), &upper_first(&found.evidence))) }
+            @if results.summary.is_some() { (answer("How sure we are", &sureness(results), &confidence(results))) }
         }
     }
+}
+
+fn median(summary: &Summary) -> Markup {
+    let highest = rate_of(summary.p99);
+    let spread = format!("{} {highest}; dispersion {}", p99_name(summary.n), percent(summary.dispersion_pct));
+    answer("Median of the runs", &rate(summary.median), &spread)
 }
 
 fn latency(trial: &Trial) -> Markup {
     let times = &trial.latency_ns;
     let name = format!("Latency at half the rate, {}", rate_of(trial.rate_qps));
     if trial.valid == 0 {
-        return answer(&name, "no valid answer", &html! {});
+        return answer(&name, "no valid answer", "");
     }
-    answer(
-        &name,
-        &format!("{} median", time_of(times.p50)),
-        &html! {
-            "99 % within " (time_of(times.p99)) ", 99.9 % within " (time_of(times.p999)) ", slowest " (time_of(times.max))
-        },
-    )
+    let tail = format!(
+        "99 % within {}, 99.9 % within {}, slowest {}",
+        time_of(times.p99),
+        time_of(times.p999),
+        time_of(times.max)
+    );
+    answer(&name, &format!("{} median", time_of(times.p50)), &tail)
 }
 
 fn sureness(results: &Results) -> String {
@@ -75,8 +77,8 @@ fn sureness(results: &Results) -> String {
     }
 }
 
-fn answer(name: &str, value: &str, detail: &Markup) -> Markup {
-    html! { div { dt { (unbroken(name)) } dd { strong { (unbroken(value)) } span { (detail) } } } }
+fn answer(name: &str, value: &str, detail: &str) -> Markup {
+    html! { div { dt { (unbroken(name)) } dd { strong { (unbroken(value)) } span { (unbroken(detail)) } } } }
 }
 
 fn warnings(caveats: &[Caveat]) -> Markup {
@@ -84,7 +86,7 @@ fn warnings(caveats: &[Caveat]) -> Markup {
         @if !caveats.is_empty() {
             ul.caveats aria-label="What to mind" {
                 @for caveat in caveats {
-                    li.(class(caveat.severity)) { strong { (caveat.title) ". " } (caveat.text) }
+                    li.(class(caveat.severity)) { strong { (upper_first(&caveat.title)) ". " } (unbroken(&caveat.text)) }
                 }
             }
         }

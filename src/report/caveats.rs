@@ -1,0 +1,202 @@
+//! What the reader must know before believing the numbers.
+
+use engine::record::{Finding, Outcome, Results, Severity, State};
+
+use super::number::{plural, rate_of, seconds};
+use super::select::{Tally, every_trial};
+use super::words::upper_first;
+
+/// RFC 8219 9: a trial SHOULD last at least this long, in seconds.
+const TRIAL_S: f64 = 60.0;
+/// RFC 8219 9: a search SHOULD be repeated at least this often.
+const REPETITIONS: usize = 20;
+/// RFC 8219 9: no longer timeout SHOULD be used, in seconds.
+const TIMEOUT_S: f64 = 1.0;
+
+/// Findings of the environment that are shown with the verdict.
+const FINDINGS: usize = 3;
+
+/// Something the reader must know before believing the numbers.
+pub struct Caveat {
+    /// How much it matters.
+    pub severity: Severity,
+    /// In a few words.
+    pub title: String,
+    /// What it means, in a sentence or two.
+    pub text: String,
+}
+
+fn caveat(severity: Severity, title: impl Into<String>, text: impl Into<String>) -> Caveat {
+    Caveat { severity, title: title.into(), text: text.into() }
+}
+
+/// Everything the reader must know, worst first.
+pub fn caveats(results: &Results) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    all.extend(state_caveat(results));
+    all.extend(selftest_caveat(results));
+    all.extend(ceiling_caveat(results));
+    all.extend(trust_caveats(results));
+    all.extend(deviation_caveat(results));
+    all.extend(finding_caveats(results));
+    all.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    all
+}
+
+fn state_caveat(results: &Results) -> Option<Caveat> {
+    let done = results.runs.iter().filter(|run| run.complete).count();
+    let came = format!(
+        "{} of {} were completed",
+        done,
+        plural(results.settings.repetitions as usize, "run", "runs")
+    );
+    match &results.state {
+        State::Complete => None,
+        State::Running => {
+            let text =
+                format!("It runs, or it ended without a word; {came}. The numbers are what is known so far.");
+            Some(caveat(Severity::Warning, "Not finished", text))
+        }
+        State::Interrupted => {
+            let text = format!(
+                "Somebody ended the measurement; {came}. The numbers are what was measured until then."
+            );
+            Some(caveat(Severity::Warning, "Interrupted", text))
+        }
+        State::Failed(reason) => {
+            Some(caveat(Severity::Fatal, "Failed", format!("{}; {came}.", reason.trim_end_matches('.'))))
+        }
+    }
+}
+
+fn selftest_caveat(results: &Results) -> Option<Caveat> {
+    match &results.selftest {
+        Some(test) if test.passed => None,
+        Some(test) if test.certified_qps > 0 => Some(caveat(
+            Severity::Fatal,
+            "Self-test not passed",
+            format!(
+                "The Tester did not reach the {} it needs for the highest rate of the search. It is fit to measure \
+                 up to {}; do not trust rates above.",
+                rate_of(test.required_qps),
+                rate_of(test.certified_qps)
+            ),
+        )),
+        Some(test) => Some(caveat(
+            Severity::Fatal,
+            "Self-test not passed",
+            format!(
+                "The Tester did not reach the {} it needs: no rate here can be trusted.",
+                rate_of(test.required_qps)
+            ),
+        )),
+        None if results.runs.is_empty() => None,
+        None => Some(caveat(
+            Severity::Warning,
+            "No self-test",
+            "RFC 8219 9.2.1 asks for one before any rate is measured: the Tester may be the limit.",
+        )),
+    }
+}
+
+fn ceiling_caveat(results: &Results) -> Option<Caveat> {
+    let hit = results.runs.iter().filter(|run| run.at_ceiling).count();
+    let certified = results.selftest.as_ref().map_or(0, |test| test.certified_qps);
+    let beyond = results.runs.iter().filter(|run| certified > 0 && run.qps > certified).count();
+    if hit > 0 {
+        let text = format!(
+            "{} passed at the highest rate that the search may try ({}): the true rate may be higher.",
+            plural(hit, "run", "runs"),
+            rate_of(results.settings.rate_range_qps[1])
+        );
+        return Some(caveat(Severity::Warning, "At the ceiling", text));
+    }
+    (beyond > 0).then(|| {
+        let text = format!(
+            "{} found a rate above the {} for which this Tester is certified.",
+            plural(beyond, "run", "runs"),
+            rate_of(certified)
+        );
+        caveat(Severity::Fatal, "Beyond the certificate", text)
+    })
+}
+
+fn trust_caveats(results: &Results) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    let trials = every_trial(results);
+    let tally = Tally::of(trials.iter().filter(|entry| entry.phase == "search").map(|entry| entry.trial));
+    if tally.void * 4 > tally.total() {
+        let text = "The Tester was too often at fault: it needs a quieter machine or a lower ceiling.";
+        all.push(caveat(Severity::Warning, format!("{} of {} trials void", tally.void, tally.total()), text));
+    }
+    if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.outcome != Outcome::Pass) {
+        let why = trial.void.as_deref().unwrap_or("the server left queries unanswered although it had time");
+        let text = format!("At {}: {}.", rate_of(trial.rate_qps), why.trim_end_matches('.'));
+        all.push(caveat(Severity::Warning, "The latency trial did not pass", text));
+    }
+    let inversions: u64 = results.runs.iter().map(|run| u64::from(run.loss_inversions)).sum();
+    if inversions > 0 {
+        let text =
+            "A lower rate failed where a higher one passed: losses came and went, so the rate is uncertain.";
+        all.push(caveat(
+            Severity::Info,
+            plural(inversions as usize, "loss inversion", "loss inversions"),
+            text,
+        ));
+    }
+    if results.settings.validity == "compat" {
+        let text = "Any NOERROR answer with a record counted as valid, right or wrong, as in dns64perf++.";
+        all.push(caveat(Severity::Info, "Compatible validity", text));
+    }
+    all
+}
+
+fn deviation_caveat(results: &Results) -> Option<Caveat> {
+    let short_of = deviations(results);
+    let title = match short_of.first()? {
+        first if first.starts_with("trials") => "Trials shorter than RFC 8219 asks",
+        first if first.contains("repetition") => "Fewer repetitions than RFC 8219 asks",
+        _ => "Not as RFC 8219 asks",
+    };
+    let text = format!("{}. Take the result as an estimate.", upper_first(&short_of.join("; ")));
+    Some(caveat(Severity::Warning, title, text))
+}
+
+/// What is wrong with the machine: the worst by name, the rest by number.
+fn finding_caveats(results: &Results) -> Vec<Caveat> {
+    let bad = |finding: &&Finding| finding.severity != Severity::Info;
+    let mut bad: Vec<&Finding> = results.environment.findings.iter().filter(bad).collect();
+    bad.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let named = bad.iter().take(FINDINGS).map(|finding| {
+        let remedy = if finding.remedy.is_empty() { "" } else { ". Remedy: " };
+        let text = format!("{}{remedy}{}", finding.evidence.trim_end_matches('.'), finding.remedy);
+        caveat(finding.severity, finding.what.trim_end_matches('.'), text.trim_start_matches(". "))
+    });
+    let mut all: Vec<Caveat> = named.collect();
+    if bad.len() > FINDINGS {
+        let more = format!("{} more", plural(bad.len() - FINDINGS, "finding", "findings"));
+        all.push(caveat(
+            Severity::Warning,
+            more,
+            "The machine may disturb a measurement; see the environment.",
+        ));
+    }
+    all
+}
+
+/// Where the measurement asks less than RFC 8219 does, in short clauses.
+pub fn deviations(results: &Results) -> Vec<String> {
+    let settings = &results.settings;
+    let mut all = Vec::new();
+    if settings.trial_s > 0.0 && settings.trial_s < TRIAL_S {
+        all.push(format!("trials lasted {} where {} are asked", seconds(settings.trial_s), seconds(TRIAL_S)));
+    }
+    let n = results.summary.as_ref().map_or(settings.repetitions as usize, |summary| summary.n);
+    if n < REPETITIONS && !(n == 0 && results.runs.is_empty()) {
+        all.push(format!("{} where {REPETITIONS} are asked", plural(n, "repetition", "repetitions")));
+    }
+    if settings.timeout_s > TIMEOUT_S {
+        all.push(format!("a timeout of {} where at most 1 s is asked", seconds(settings.timeout_s)));
+    }
+    all
+}
