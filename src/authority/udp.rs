@@ -37,7 +37,7 @@ impl UdpService {
             zone,
             traffic: Arc::default(),
             queries: ReceiveBatch::new(BATCH_SLOTS, QUERY_OCTETS_MAX),
-            answers: SendBatch::new(BATCH_SLOTS, ANSWER_OCTETS_MAX),
+            answers: SendBatch::new(BATCH_SLOTS, ANSWER_OCTETS_MAX).segmenting(),
             worker: 0,
         })
     }

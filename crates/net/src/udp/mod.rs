@@ -216,6 +216,42 @@ mod tests {
     }
 
     #[test]
+    fn segmented_datagrams_arrive_as_they_were() {
+        for listen in ["[::1]:0", "127.0.0.1:0"] {
+            let server = pair(listen).0;
+            let other =
+                UdpSocket::bind((server.local_addr().unwrap().ip(), 0).into(), &Options::default()).unwrap();
+            let destinations = [server.local_addr().unwrap(), other.local_addr().unwrap()];
+            let sender =
+                UdpSocket::bind((server.local_addr().unwrap().ip(), 0).into(), &Options::default()).unwrap();
+            let mut out = SendBatch::new(64, 64).segmenting();
+            // Runs of three kinds: another length, another destination, a single one.
+            let plan: Vec<(usize, usize)> =
+                (0..40).map(|n| (n / 10 % 2, 8 + usize::from(n % 7 == 3))).collect();
+            for (n, &(destination, length)) in plan.iter().enumerate() {
+                out.push(Some(destinations[destination]), None, |buffer| {
+                    buffer[..length].fill(n as u8);
+                    length
+                });
+            }
+            assert_eq!(out.flush(&sender).sent, 40);
+            for (index, socket) in [&server, &other].into_iter().enumerate() {
+                let mut received = ReceiveBatch::new(64, 64);
+                received.receive(socket).unwrap();
+                let arrived: Vec<_> =
+                    received.iter().map(|datagram| (datagram.octets[0], datagram.octets.len())).collect();
+                let sent: Vec<_> = plan
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, p)| p.0 == index)
+                    .map(|(n, p)| (n as u8, p.1))
+                    .collect();
+                assert_eq!(arrived, sent);
+            }
+        }
+    }
+
+    #[test]
     fn drops_of_a_full_socket_are_counted() {
         let options = Options { receive_buffer_octets: 4096, ..Options::default() };
         let server = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();

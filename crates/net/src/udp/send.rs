@@ -20,6 +20,9 @@ pub struct Flushed {
     pub error: Option<io::Error>,
 }
 
+/// Where a datagram goes and which address it leaves from.
+type Way = (Option<SocketAddr>, Option<IpAddr>);
+
 /// Slots for the datagrams of one call, allocated once.
 pub struct SendBatch {
     headers: Box<[libc::mmsghdr]>,
@@ -28,32 +31,53 @@ pub struct SendBatch {
     addresses: Box<[libc::sockaddr_storage]>,
     controls: Box<[Control]>,
     buffer: Box<[u8]>,
+    ways: Box<[Way]>,
     octets_each: usize,
     used: usize,
+    segmenting: bool,
 }
 
 // SAFETY: the raw pointers in the headers lead into boxes that move along with the value.
 unsafe impl Send for SendBatch {}
+
+/// The most datagrams in one message; the kernel's own limit is 64 or 128 (UDP_MAX_SEGMENTS), by its version.
+const SEGMENTS_MAX: usize = 64;
+/// The most octets in one message: an IP packet's, less the headers.
+const SEGMENTED_OCTETS_MAX: usize = 65_000;
 
 impl SendBatch {
     /// Room for `slots` datagrams of up to `octets_each` octets each.
     pub fn new(slots: usize, octets_each: usize) -> Self {
         let mut buffer = vec![0u8; slots * octets_each].into_boxed_slice();
         // SAFETY: these C structures are valid when all their octets are zero.
-        let (addresses, mut headers) = unsafe {
+        let (addresses, headers) = unsafe {
             let addresses = vec![zeroed::<libc::sockaddr_storage>(); slots].into_boxed_slice();
             (addresses, vec![zeroed::<libc::mmsghdr>(); slots].into_boxed_slice())
         };
-        let controls = vec![EMPTY_CONTROL; slots].into_boxed_slice();
-        let mut vectors: Box<[libc::iovec]> = buffer
+        let vectors = buffer
             .chunks_exact_mut(octets_each)
             .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: 0 })
             .collect();
-        for (header, vector) in headers.iter_mut().zip(vectors.iter_mut()) {
-            header.msg_hdr.msg_iov = vector;
-            header.msg_hdr.msg_iovlen = 1;
+        Self {
+            headers,
+            vectors,
+            addresses,
+            controls: vec![EMPTY_CONTROL; slots].into_boxed_slice(),
+            buffer,
+            ways: vec![(None, None); slots].into_boxed_slice(),
+            octets_each,
+            used: 0,
+            segmenting: false,
         }
-        Self { headers, vectors, addresses, controls, buffer, octets_each, used: 0 }
+    }
+
+    /// From now on, runs of equally long datagrams for one destination pass the network stack as one message, which the
+    /// device, or at the latest the receiving socket, takes apart again (`UDP_SEGMENT`, udp(7)). The receiver sees the
+    /// same datagrams; the sender saves most of its time. Where the kernel or the device cannot do it, it is given up at
+    /// the first failure and nothing is lost.
+    #[must_use]
+    pub fn segmenting(self) -> Self {
+        Self { segmenting: true, ..self }
     }
 
     /// The number of datagrams that wait in the batch.
@@ -85,28 +109,11 @@ impl SendBatch {
         let start = self.used * self.octets_each;
         let slot = &mut self.buffer[start..start + self.octets_each];
         let length = write(slot).min(self.octets_each);
-        if length == 0 {
-            return true;
+        if length > 0 {
+            self.vectors[self.used].iov_len = length;
+            self.ways[self.used] = (to, from_local);
+            self.used += 1;
         }
-        self.vectors[self.used].iov_len = length;
-        let message = &mut self.headers[self.used].msg_hdr;
-        match to {
-            Some(to) => {
-                let address = &mut self.addresses[self.used];
-                message.msg_namelen = write_socket_addr(address, to);
-                message.msg_name = std::ptr::from_mut(address).cast();
-            }
-            None => (message.msg_name, message.msg_namelen) = (std::ptr::null_mut(), 0),
-        }
-        match from_local {
-            Some(from) => {
-                let control = &mut self.controls[self.used];
-                message.msg_controllen = write_pktinfo(control, from) as _;
-                message.msg_control = std::ptr::from_mut(control).cast();
-            }
-            None => (message.msg_control, message.msg_controllen) = (std::ptr::null_mut(), 0),
-        }
-        self.used += 1;
         true
     }
 
@@ -115,22 +122,30 @@ impl SendBatch {
     pub fn flush(&mut self, socket: &UdpSocket) -> Flushed {
         let mut flushed = Flushed::default();
         let (mut at, mut retried) = (0, false);
-        while at < self.used {
-            let left = &mut self.headers[at..self.used];
-            // SAFETY: every header points to a buffer and, where not null, to an address and a control area of its own.
+        let mut messages = self.gather(0);
+        while at < messages.end {
+            let left = &mut self.headers[at..messages.end];
+            // SAFETY: every header points to buffers and, where not null, to an address and a control area of its own.
             let result = unsafe {
                 libc::sendmmsg(socket.as_fd().as_raw_fd(), left.as_mut_ptr(), left.len() as libc::c_uint, 0)
             };
+            let datagrams = self.headers[at].msg_hdr.msg_iovlen;
             match crate::check(result) {
                 Ok(sent) => {
+                    let taken = &self.headers[at..at + sent as usize];
+                    flushed.sent += taken.iter().map(|header| header.msg_hdr.msg_iovlen).sum::<usize>();
                     at += sent as usize;
-                    flushed.sent += sent as usize;
                     retried = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && !retried => {
                     flushed.refused += 1;
                     retried = true;
+                }
+                Err(_) if datagrams > 1 => {
+                    self.segmenting = false;
+                    messages = self.gather(flushed.sent + flushed.failed);
+                    at = 0;
                 }
                 Err(error) => {
                     flushed.failed += 1;
@@ -142,6 +157,46 @@ impl SendBatch {
         }
         self.used = 0;
         flushed
+    }
+
+    /// Fills in the headers of the messages that carry the datagrams from `slot` on.
+    fn gather(&mut self, mut slot: usize) -> std::ops::Range<usize> {
+        let mut message = 0;
+        while slot < self.used {
+            let datagrams = self.run_from(slot);
+            let length = self.vectors[slot].iov_len;
+            let (to, from_local) = self.ways[slot];
+            let header = &mut self.headers[message].msg_hdr;
+            header.msg_iov = &mut self.vectors[slot];
+            header.msg_iovlen = datagrams;
+            (header.msg_name, header.msg_namelen) = (std::ptr::null_mut(), 0);
+            if let Some(to) = to {
+                let address = &mut self.addresses[message];
+                header.msg_namelen = write_socket_addr(address, to);
+                header.msg_name = std::ptr::from_mut(address).cast();
+            }
+            let control = &mut self.controls[message];
+            let mut used = from_local.map_or(0, |from| write_pktinfo(control, from));
+            if datagrams > 1 {
+                used += write_segment_length(control, used, length);
+            }
+            let area = if used > 0 { std::ptr::from_mut(control).cast() } else { std::ptr::null_mut() };
+            (header.msg_control, header.msg_controllen) = (area, used as _);
+            message += 1;
+            slot += datagrams;
+        }
+        0..message
+    }
+
+    /// How many datagrams from `slot` on may share a message.
+    fn run_from(&self, slot: usize) -> usize {
+        if !self.segmenting {
+            return 1;
+        }
+        let (way, length) = (self.ways[slot], self.vectors[slot].iov_len);
+        let most = SEGMENTS_MAX.min(SEGMENTED_OCTETS_MAX / length);
+        let like = |other: &usize| self.ways[*other] == way && self.vectors[*other].iov_len == length;
+        (slot..self.used).take(most).take_while(like).count()
     }
 }
 
@@ -169,25 +224,44 @@ fn write_socket_addr(storage: &mut libc::sockaddr_storage, address: SocketAddr) 
     }
 }
 
-/// Writes the control message that chooses the source address (RFC 3542 6.2, ip(7)); returns its length.
+/// Writes the control message that chooses the source address (RFC 3542 6.2, ip(7)); returns its space.
 fn write_pktinfo(control: &mut Control, from: IpAddr) -> usize {
-    const HEADER: usize = size_of::<libc::cmsghdr>();
-    let mut data = [0u8; 20];
-    let (level, kind, length) = match from {
+    match from {
         IpAddr::V6(address) => {
+            let mut data = [0u8; 20];
             data[..16].copy_from_slice(&address.octets());
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20)
+            write_control(control, 0, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data)
         }
         // struct in_pktinfo: interface, local address, destination of the header.
         IpAddr::V4(address) => {
+            let mut data = [0u8; 12];
             data[4..8].copy_from_slice(&address.octets());
-            (libc::IPPROTO_IP, libc::IP_PKTINFO, 12)
+            write_control(control, 0, libc::IPPROTO_IP, libc::IP_PKTINFO, &data)
         }
-    };
+    }
+}
+
+/// Writes the control message that says how long each datagram of a message is (udp(7)); returns its space.
+fn write_segment_length(control: &mut Control, at: usize, length: usize) -> usize {
+    // At most SEGMENTED_OCTETS_MAX / 2, for a message has two datagrams at least.
+    let data = (length as u16).to_ne_bytes();
+    write_control(control, at, libc::SOL_UDP, libc::UDP_SEGMENT, &data)
+}
+
+/// Writes a control message (RFC 3542 20.1); returns its space, padding included.
+fn write_control(
+    control: &mut Control,
+    at: usize,
+    level: libc::c_int,
+    kind: libc::c_int,
+    data: &[u8],
+) -> usize {
+    const HEADER: usize = size_of::<libc::cmsghdr>();
     let level_at = HEADER - 2 * size_of::<libc::c_int>();
-    control.0[..level_at].copy_from_slice(&(HEADER + length).to_ne_bytes()[..level_at]);
-    control.0[level_at..level_at + 4].copy_from_slice(&level.to_ne_bytes());
-    control.0[level_at + 4..HEADER].copy_from_slice(&kind.to_ne_bytes());
-    control.0[HEADER..HEADER + length].copy_from_slice(&data[..length]);
-    (HEADER + length).next_multiple_of(size_of::<usize>())
+    let area = &mut control.0[at..];
+    area[..level_at].copy_from_slice(&(HEADER + data.len()).to_ne_bytes()[..level_at]);
+    area[level_at..level_at + 4].copy_from_slice(&level.to_ne_bytes());
+    area[level_at + 4..HEADER].copy_from_slice(&kind.to_ne_bytes());
+    area[HEADER..HEADER + data.len()].copy_from_slice(data);
+    (HEADER + data.len()).next_multiple_of(size_of::<usize>())
 }
