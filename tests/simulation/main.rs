@@ -2,6 +2,7 @@
 //!
 //! A server of known capacity is planted and the search must find it. The tables are snapshots: a change of any room of
 //! the corridor that changes a result shows here, and the same seed reproduces it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod lab;
 

@@ -215,6 +215,10 @@ pub struct Trial {
     pub schedule_error_ns: ScheduleError,
     /// How even the sending was, in windows of 1, 10 and 100 ms.
     pub windows: Windows,
+    /// Queries that were sent in another 10 ms window than they were due in: after a pause of the Tester they came in
+    /// bursts.
+    #[serde(default)]
+    pub displaced: u64,
     /// Queries without a valid answer in time by the place where they were lost; the sum is `scheduled - valid`.
     pub losses: BTreeMap<String, u64>,
     /// Pairs of a share of slowest answers in percent, and the latency that they exceed in ns; falling shares.
@@ -265,6 +269,9 @@ pub struct Window {
     pub worst_pct: f64,
     /// The coefficient of variation of the counts, in percent.
     pub cv_pct: f64,
+    /// The share of windows that are more than 5 % off the schedule, in percent.
+    #[serde(default)]
+    pub off_pct: f64,
 }
 
 /// A part of a trial.
@@ -287,9 +294,9 @@ pub struct Observation {
     pub elapsed_s: f64,
     /// Processor time of the server in microseconds for each query sent, where it could be read.
     pub dut_cpu_us_per_query: Option<f64>,
-    /// Share of one processor that the server used, in percent (may exceed 100).
+    /// Processor time of the server in percent of the schedule's length (may exceed 100).
     pub dut_cpu_pct: Option<f64>,
-    /// Share of one processor that its busiest thread used, in percent.
+    /// Processor time of its busiest thread in percent of the schedule's length, at most 100.
     pub dut_hottest_thread_pct: Option<f64>,
     /// Name of that thread.
     pub dut_hottest_thread: Option<String>,

@@ -10,6 +10,8 @@ use crate::record::{Interval, Latency, ScheduleError, Window, Windows};
 
 /// A millisecond in ns.
 const MS_NS: u64 = 1_000_000;
+/// A window further off its schedule than this, in percent, is uneven.
+pub const UNEVEN_PCT: f64 = 5.0;
 /// The longest latency that a histogram holds, in ns: longer ones are counted as this.
 const HISTOGRAM_MAX_NS: u64 = 100 * SECOND_NS;
 
@@ -190,24 +192,41 @@ impl Stats {
         Windows { ms1: self.window(1), ms10: self.window(10), ms100: self.window(100) }
     }
 
-    /// Deviations below one query are the schedule's own rounding and do not count.
-    fn window(&self, length_ms: usize) -> Window {
-        let (mut worst, mut sum, mut squares, mut windows) = (0f64, 0f64, 0f64, 0f64);
+    /// Queries that were sent in another 10 ms window than they were due in.
+    pub fn displaced(&self) -> u64 {
+        let after_the_end = u64::from(self.sent_by_ms[self.sent_by_ms.len() - 1]);
+        self.counts(10).map(|(sent, due)| sent.saturating_sub(due + 1)).sum::<u64>() + after_the_end
+    }
+
+    /// The queries sent and due in each window of so many milliseconds.
+    fn counts(&self, length_ms: usize) -> impl Iterator<Item = (u64, u64)> {
         let within = &self.sent_by_ms[..self.sent_by_ms.len() - 1];
-        for (index, counts) in within.chunks_exact(length_ms).enumerate() {
+        within.chunks_exact(length_ms).enumerate().map(move |(index, counts)| {
             let from = self.schedule.start_ns + (index * length_ms) as u64 * MS_NS;
-            let due = self.due_between(from, from + length_ms as u64 * MS_NS);
-            let sent: u64 = counts.iter().map(|&count| u64::from(count)).sum();
-            let nominal = self.schedule.rate_qps as f64 * length_ms as f64 / 1000.0;
-            worst = worst.max((sent.abs_diff(due).saturating_sub(1)) as f64 / nominal * 100.0);
-            // Against the schedule rather than the mean: rounding of the schedule is no unevenness of ours.
-            let deviation = sent as f64 - due as f64;
-            (sum, squares, windows) = (sum + nominal, squares + deviation * deviation, windows + 1.0);
+            let sent = counts.iter().map(|&count| u64::from(count)).sum();
+            (sent, self.due_between(from, from + length_ms as u64 * MS_NS))
+        })
+    }
+
+    /// A window is uneven only if it is off by more than one query, which a query sent a moment late can make.
+    fn window(&self, length_ms: usize) -> Window {
+        let nominal = self.schedule.rate_qps as f64 * length_ms as f64 / 1000.0;
+        let (mut worst_pct, mut squares, mut off, mut windows) = (0f64, 0f64, 0f64, 0f64);
+        for (sent, due) in self.counts(length_ms) {
+            let deviation = sent.abs_diff(due) as f64;
+            worst_pct = worst_pct.max(deviation / nominal * 100.0);
+            off += f64::from(u8::from((deviation - 1.0) / nominal * 100.0 > UNEVEN_PCT));
+            squares += deviation * deviation;
+            windows += 1.0;
         }
         if windows == 0.0 {
             return Window::default();
         }
-        Window { worst_pct: worst, cv_pct: (squares / windows).sqrt() / (sum / windows) * 100.0 }
+        Window {
+            worst_pct,
+            cv_pct: (squares / windows).sqrt() / nominal * 100.0,
+            off_pct: off / windows * 100.0,
+        }
     }
 
     fn due_between(&self, from_ns: u64, to_ns: u64) -> u64 {
@@ -270,6 +289,8 @@ mod tests {
         }
         let windows = stats.windows();
         assert!((windows.ms10.worst_pct - 50.0).abs() < 0.2, "{windows:?}");
+        assert!((windows.ms10.off_pct - 2.0).abs() < 1e-9, "two of a hundred: {windows:?}");
+        assert!((499..=500).contains(&stats.displaced()), "{}", stats.displaced());
         assert!(windows.ms1.worst_pct > 400.0);
         assert!((stats.schedule_error().max as f64 - 5e6).abs() < 1e4);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::pacer::{SECOND_NS, Schedule};
 use crate::record::{Outcome, Trial};
-use crate::stats::Stats;
+use crate::stats::{Stats, UNEVEN_PCT};
 
 /// Which answers count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,18 +17,25 @@ pub enum Validity {
 }
 
 /// Up to where a Tester's own faults are borne.
+///
+/// A machine with other guests pauses now and then for some milliseconds, and what was due meanwhile is sent in a burst.
+/// That makes a trial harder for the server, never easier: a trial that passes in spite of it has passed. One that fails
+/// counts only if more queries failed than were displaced by such pauses, for a queue that is full loses at most one
+/// query for each that comes at the wrong time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// p99.9 of the lateness of the sender, in ns.
     pub lateness_p999_ns: u64,
-    /// Deviation of any 10 ms window from the schedule, in percent.
-    pub window_10_ms_pct: f64,
+    /// The lateness of any query, in ns.
+    pub lateness_max_ns: u64,
+    /// Share of 10 ms windows that may be more than 5 % off the schedule, in percent.
+    pub windows_off_pct: f64,
 }
 
 impl Tolerance {
-    /// 1 % of the timeout, and 5 % of any 10 ms window.
+    /// 1 % of the timeout for 999 of 1000 queries, 10 % for all, and 2 % of the windows.
     pub fn for_timeout(timeout_ns: u64) -> Self {
-        Self { lateness_p999_ns: timeout_ns / 100, window_10_ms_pct: 5.0 }
+        Self { lateness_p999_ns: timeout_ns / 100, lateness_max_ns: timeout_ns / 10, windows_off_pct: 2.0 }
     }
 }
 
@@ -87,17 +94,18 @@ pub fn conclude(
         latency_from_send_ns: stats.latency_from_send(),
         schedule_error_ns: stats.schedule_error(),
         windows: stats.windows(),
+        displaced: stats.displaced(),
         losses: losses(schedule, stats, faults),
         latency_curve: stats.latency_curve(),
         series: stats.series(),
         invalid_reasons: reasons(stats),
         ..Trial::default()
     };
-    trial.void = void_reason(&trial, stats, faults, tolerance);
     let counted = match validity {
         Validity::Strict => trial.valid,
         Validity::Compat => trial.valid_compat,
     };
+    trial.void = void_reason(&trial, stats, faults, tolerance).or_else(|| own_doing(&trial, counted));
     trial.outcome = match (&trial.void, counted == trial.scheduled) {
         (Some(_), _) => Outcome::Void,
         (None, true) => Outcome::Pass,
@@ -117,22 +125,37 @@ fn void_reason(trial: &Trial, stats: &Stats, faults: OwnFaults, tolerance: &Tole
     if faults.socket_drops > 0 {
         return Some(format!("the Tester dropped {} answers at its own sockets", faults.socket_drops));
     }
-    let lateness_ns = trial.schedule_error_ns.p999;
-    if lateness_ns > tolerance.lateness_p999_ns {
-        return Some(format!(
-            "the Tester was late: p99.9 of the schedule error is {:.1} ms, {:.1} ms is allowed",
-            lateness_ns as f64 / 1e6,
-            tolerance.lateness_p999_ns as f64 / 1e6
-        ));
+    for (what, lateness_ns, allowed_ns) in [
+        ("p99.9", trial.schedule_error_ns.p999, tolerance.lateness_p999_ns),
+        ("the largest", trial.schedule_error_ns.max, tolerance.lateness_max_ns),
+    ] {
+        if lateness_ns > allowed_ns {
+            return Some(format!(
+                "the Tester was late: {what} of the schedule errors is {:.1} ms, {:.1} ms is allowed",
+                lateness_ns as f64 / 1e6,
+                allowed_ns as f64 / 1e6
+            ));
+        }
     }
-    let worst_pct = trial.windows.ms10.worst_pct;
-    if worst_pct > tolerance.window_10_ms_pct {
+    let off_pct = trial.windows.ms10.off_pct;
+    if off_pct > tolerance.windows_off_pct {
         return Some(format!(
-            "the Tester sent unevenly: a 10 ms window is {worst_pct:.1} % off its schedule, {:.1} % is allowed",
-            tolerance.window_10_ms_pct
+            "the Tester sent unevenly: {off_pct:.1} % of the 10 ms windows are more than {UNEVEN_PCT} % off the schedule, {} % is allowed",
+            tolerance.windows_off_pct
         ));
     }
     None
+}
+
+/// Whether bursts after pauses of the Tester may have made every failure of the trial.
+fn own_doing(trial: &Trial, counted: u64) -> Option<String> {
+    let failed = trial.scheduled - counted;
+    (failed > 0 && failed <= trial.displaced).then(|| {
+        let displaced = trial.displaced;
+        format!(
+            "the Tester may have caused it: {failed} queries failed, and its own pauses displaced {displaced}"
+        )
+    })
 }
 
 fn losses(schedule: &Schedule, stats: &Stats, faults: OwnFaults) -> BTreeMap<String, u64> {
@@ -232,6 +255,32 @@ mod tests {
             late.note_sent(schedule.due_ns(n), schedule.due_ns(n) + 20_000_000);
         }
         assert!(void(&late, OwnFaults::default()).contains("was late"));
+    }
+
+    /// A pause of 5 ms displaces 50 queries; all but `lost` are answered.
+    fn after_a_pause(lost: u64) -> Trial {
+        let schedule = Schedule::new(1, 10_000, SECOND_NS);
+        let mut stats = Stats::new(schedule);
+        for n in 0..schedule.queries {
+            let due = schedule.due_ns(n);
+            let pause = schedule.start_ns + 505_000_000..schedule.start_ns + 510_000_000;
+            stats.note_sent(due, if pause.contains(&due) { pause.end } else { due });
+            if n >= lost {
+                stats.note_valid(due, 0, due + 1000);
+            }
+        }
+        concluded(&schedule, &stats, OwnFaults::default())
+    }
+
+    #[test]
+    fn a_pause_of_the_tester_excuses_as_many_failures_as_it_displaced_queries() {
+        let passed = after_a_pause(0);
+        assert_eq!((passed.outcome, passed.void.as_deref()), (Outcome::Pass, None));
+        assert_eq!(passed.displaced, 49, "a deviation of one is rounding");
+        assert!(
+            after_a_pause(49).void.unwrap().contains("49 queries failed, and its own pauses displaced 49")
+        );
+        assert_eq!(after_a_pause(50).outcome, Outcome::Fail);
     }
 
     #[test]
