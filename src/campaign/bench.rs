@@ -167,7 +167,7 @@ impl Bench<'_> {
                 Next::Unfit(rate_qps) => return Err(Ended::Unfit(unfit(results, rate_qps))),
             };
             let tried = self.try_rate(results, &phase, rate_qps, Some(&history))?;
-            history.push(Point { rate_qps, outcome: tried.trial.outcome });
+            history.push(Point::of(&tried.trial));
             let run = results.runs.last_mut().expect("pushed above");
             run.trials.push(tried.trial);
             run.qps = bracket(&spec, &history).passed_qps;

@@ -225,7 +225,8 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_po
     // The server works while queries come; the time in which the Measurer only listens would water its load down.
     let scale = observation.elapsed_s / trial.duration_s.max(f64::MIN_POSITIVE);
     observation.dut_cpu_pct = observation.dut_cpu_pct.map(|pct| pct * scale);
-    observation.dut_hottest_thread_pct = observation.dut_hottest_thread_pct.map(|pct| (pct * scale).min(100.0));
+    observation.dut_hottest_thread_pct =
+        observation.dut_hottest_thread_pct.map(|pct| (pct * scale).min(100.0));
     for (place, drops) in [
         (place::SERVER_SOCKET_DROP, observation.dut_socket_drops),
         (place::AUTH_SOCKET_DROP, observation.auth_socket_drops),

@@ -29,7 +29,7 @@ fn search(name: &str, mode: Mode, planted: Planted) -> String {
         match next(&spec, &history) {
             Next::Try(rate_qps) => {
                 let trial = Lab::new(planted, history.len() as u64).trial(rate_qps, SECOND_NS / 2);
-                history.push(Point { rate_qps, outcome: trial.outcome });
+                history.push(Point::of(&trial));
                 trials.push(trial);
             }
             Next::Found(found) => break found,

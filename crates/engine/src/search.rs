@@ -1,13 +1,13 @@
 //! The rate search: from the trials so far to the next one. A pure function, so that a search can be replayed.
 
-use crate::record::Outcome;
+use crate::record::{Outcome, Trial};
 
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Bisection, every trial counts (RFC 8219 9).
     Rfc8219,
-    /// Bisection; a rate fails only when it failed twice in a row.
+    /// Bisection; a rate that failed marginally is tried again and fails only when it failed twice in a row.
     Verify,
     /// Trials at the highest rate only, as many as told.
     Fixed {
@@ -38,6 +38,21 @@ pub struct Point {
     pub rate_qps: u64,
     /// What became of it.
     pub outcome: Outcome,
+    /// It failed, but so few queries that a pause of the machine may have done it: at most [`MARGINAL_PCT`].
+    pub marginal: bool,
+}
+
+/// Up to this share of failed queries, in percent, a failure is marginal.
+pub const MARGINAL_PCT: f64 = 5.0;
+
+impl Point {
+    /// What a trial says to the search.
+    pub fn of(trial: &Trial) -> Self {
+        let failed = trial.scheduled.saturating_sub(trial.valid);
+        let marginal =
+            trial.outcome == Outcome::Fail && failed as f64 <= trial.scheduled as f64 * MARGINAL_PCT / 100.0;
+        Self { rate_qps: trial.rate_qps, outcome: trial.outcome, marginal }
+    }
 }
 
 /// What to do next.
@@ -82,7 +97,9 @@ pub fn bracket(spec: &SearchSpec, history: &[Point]) -> Bracket {
                 bracket.passed_qps = bracket.passed_qps.max(point.rate_qps);
                 doubted = None;
             }
-            Outcome::Fail if spec.mode == Mode::Verify && doubted != Some(point.rate_qps) => {
+            Outcome::Fail
+                if spec.mode == Mode::Verify && point.marginal && doubted != Some(point.rate_qps) =>
+            {
                 doubted = Some(point.rate_qps);
             }
             Outcome::Fail => {
@@ -158,7 +175,10 @@ pub fn trials_expected(spec: &SearchSpec, expected_qps: u64) -> u32 {
     let mut history = Vec::new();
     while let Next::Try(rate_qps) = next(spec, &history) {
         let outcome = if rate_qps <= expected_qps { Outcome::Pass } else { Outcome::Fail };
-        history.push(Point { rate_qps, outcome });
+        // Near the capacity a failure is marginal.
+        let marginal =
+            outcome == Outcome::Fail && rate_qps as f64 <= expected_qps as f64 * (1.0 + MARGINAL_PCT / 100.0);
+        history.push(Point { rate_qps, outcome, marginal });
         if history.len() > 200 {
             break;
         }
@@ -180,7 +200,10 @@ mod tests {
         let mut history = Vec::new();
         loop {
             match next(spec, &history) {
-                Next::Try(rate_qps) => history.push(Point { rate_qps, outcome: outcome(rate_qps) }),
+                Next::Try(rate_qps) => {
+                    let outcome = outcome(rate_qps);
+                    history.push(Point { rate_qps, outcome, marginal: outcome == Outcome::Fail });
+                }
                 end => return (end, history),
             }
             assert!(history.len() < 100, "the search does not end");
@@ -242,6 +265,15 @@ mod tests {
     }
 
     #[test]
+    fn only_marginal_failures_are_verified() {
+        let fail = |marginal| Point { rate_qps: 50_000, outcome: Outcome::Fail, marginal };
+        assert_eq!(next(&spec(Mode::Verify), &[fail(true)]), Next::Try(50_000));
+        assert_eq!(next(&spec(Mode::Verify), &[fail(false)]), Next::Try(25_000));
+        let trial = |valid| Trial { outcome: Outcome::Fail, scheduled: 1000, valid, ..Trial::default() };
+        assert!(Point::of(&trial(950)).marginal && !Point::of(&trial(949)).marginal);
+    }
+
+    #[test]
     fn a_fixed_rate_is_tried_as_often_as_told() {
         let (end, history) = search(&spec(Mode::Fixed { trials: 4 }), up_to(100_000));
         assert_eq!(end, Next::Found(Found { qps: 100_000, stop_width_qps: 0, at_ceiling: true }));
@@ -253,7 +285,7 @@ mod tests {
 
     #[test]
     fn inversions_are_counted() {
-        let point = |rate_qps, outcome| Point { rate_qps, outcome };
+        let point = |rate_qps, outcome| Point { rate_qps, outcome, marginal: false };
         let history = [point(10, Outcome::Fail), point(20, Outcome::Pass), point(30, Outcome::Fail)];
         assert_eq!(loss_inversions(&history), 1);
         assert_eq!(loss_inversions(&history[2..]), 0);
