@@ -93,6 +93,8 @@ pub struct Tester {
     pub receive_buffer_octets: usize,
     /// The index of the next name that was not asked yet.
     pub next_name: u64,
+    /// The processors are the Tester's own: no server that matters runs there.
+    pub alone: bool,
     /// Set to end a trial.
     pub stop: Arc<AtomicBool>,
 }
@@ -160,6 +162,7 @@ impl Tester {
                 sockets: self.source_ports,
                 receive_buffer_octets: self.receive_buffer_octets,
             },
+            prioritized: self.alone,
         };
         let Some(auth) = auth.filter(|auth| auth.hosted) else {
             return measure::run(&plan, workload, &self.cpus, None, &self.stop);

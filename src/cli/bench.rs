@@ -169,9 +169,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let before = Manifest::take();
     check_machine(&before)?;
     let plan = args.search.plan(args.query.timeout_ns())?;
-    let tester = args.tester.tester(args.query.first_name())?;
+    let mut tester = args.tester.tester(args.query.first_name())?;
     let progress = Progress::new(args.search.json);
     let lab = Lab::start(args, &tester)?;
+    tester.alone = lab.running.is_some() && lab.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     let target = Target { pid: lab.pid(), ..args.query.target(lab.server, plan.listen_ns) };
 
     let loop_listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));

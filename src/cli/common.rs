@@ -209,6 +209,7 @@ impl TesterArgs {
             source_ports: usize::from(self.ports),
             receive_buffer_octets: RECEIVE_BUFFER_OCTETS,
             next_name: first_name,
+            alone: false,
             stop: stop_on_signals()?,
         })
     }

@@ -58,6 +58,7 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
             )
         }
     };
+    tester.alone = auth.is_some();
     let own = auth.as_ref().map(|auth| auth.authority.local_addrs()[0]);
     let server = args.server.or(own).ok_or_else(|| Failure::new(EXIT_UNFIT, "the AuthDNS has no address"))?;
     let target = args.query.target(server, 0);

@@ -25,6 +25,9 @@ pub struct Plan {
     pub listen_ns: u64,
     /// Sockets of all threads together.
     pub udp: UdpConfig,
+    /// Keep everybody else off the processors of the Measurer's threads as far as ordinary priorities can. Only right
+    /// where no server that matters to the trial runs there: it would starve.
+    pub prioritized: bool,
 }
 
 /// What a trial gave.
@@ -89,7 +92,8 @@ pub fn run(
                 };
                 let udp = UdpConfig { sockets: spec.sockets as usize, ..plan.udp };
                 let (cpu, workload) = (cpus.get(lane).copied(), workload.clone());
-                scope.spawn(move || lane_thread(spec, &udp, workload, cpu, coworker, stop))
+                scope
+                    .spawn(move || lane_thread(spec, &udp, workload, (cpu, plan.prioritized), coworker, stop))
             })
             .collect();
         threads
@@ -128,7 +132,7 @@ fn lane_thread(
     spec: LaneSpec,
     udp: &UdpConfig,
     workload: Workload,
-    cpu: Option<usize>,
+    (cpu, prioritized): (Option<usize>, bool),
     coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
 ) -> io::Result<LaneResult> {
@@ -136,7 +140,9 @@ fn lane_thread(
         // Not being pinned costs evenness, which the trial's own checks will show.
         let _ = cpu::pin(cpu);
     }
-    cpu::prioritize();
+    if prioritized {
+        cpu::prioritize();
+    }
     let started_ns = cpu::thread_time_ns();
     let mut transport = UdpTransport::new(udp)?;
     let mut lane = Lane::new(spec, workload);
@@ -272,6 +278,7 @@ mod tests {
                 timeout_ns: 300_000_000,
                 listen_ns: 300_000_000,
                 udp: UdpConfig { server, sockets: 4, receive_buffer_octets: 1 << 20 },
+                prioritized: false,
             };
             let mut work = coworker(socket);
             let stop = AtomicBool::new(false);
@@ -292,6 +299,7 @@ mod tests {
             timeout_ns: 1_000_000_000,
             listen_ns: 1_000_000_000,
             udp: UdpConfig { server: sink.local_addr().unwrap(), sockets: 1, receive_buffer_octets: 0 },
+            prioritized: false,
         };
         let stop = AtomicBool::new(true);
         let measured = run(&plan, &workload(), &[], None, &stop).unwrap();
