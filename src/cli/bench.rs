@@ -154,8 +154,7 @@ impl SearchOptions {
 /// An address and port; an empty address is the IPv6 loopback.
 fn parse_dut(text: &str) -> Result<SocketAddr, String> {
     let port_alone = text.strip_prefix("[]:").or_else(|| text.strip_prefix(':'));
-    if let Some(port) = port_alone {
-        let port = port.parse().map_err(|_| format!("'{port}' is not a port"))?;
+    if let Some(Ok(port)) = port_alone.map(str::parse) {
         return Ok((Ipv6Addr::LOCALHOST, port).into());
     }
     text.parse().map_err(|_| "write [ADDR]:PORT, for example [::1]:53 or :53".to_owned())
