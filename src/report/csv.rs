@@ -14,7 +14,7 @@ const PLACES: usize = 64;
 type Cell = fn(&Trial) -> String;
 
 /// The columns that hold the same of every trial: rates in q/s, times as their names say.
-const COLUMNS: [(&str, Cell); 39] = [
+const COLUMNS: [(&str, Cell); 40] = [
     ("rate_qps", |t| t.rate_qps.to_string()),
     ("duration_s", |t| exact(t.duration_s)),
     ("started_utc", |t| t.started_utc.clone()),
@@ -47,6 +47,7 @@ const COLUMNS: [(&str, Cell); 39] = [
     ("window_1ms_cv_pct", |t| exact(t.windows.ms1.cv_pct)),
     ("window_10ms_worst_pct", |t| exact(t.windows.ms10.worst_pct)),
     ("window_10ms_cv_pct", |t| exact(t.windows.ms10.cv_pct)),
+    ("window_10ms_off_pct", |t| exact(t.windows.ms10.off_pct)),
     ("window_100ms_worst_pct", |t| exact(t.windows.ms100.worst_pct)),
     ("window_100ms_cv_pct", |t| exact(t.windows.ms100.cv_pct)),
     ("dut_cpu_pct", |t| optional(t.observation.as_ref().and_then(|seen| seen.dut_cpu_pct))),

@@ -121,6 +121,7 @@ fn sending(trial: &Trial) -> String {
     };
     out + &row("worst deviation", |window| window.worst_pct)
         + &row("variation (sd / mean)", |window| window.cv_pct)
+        + &row("windows over 5 % off", |window| window.off_pct)
 }
 
 fn observation(seen: &Observation) -> String {

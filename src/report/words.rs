@@ -193,8 +193,9 @@ pub fn method(results: &Results) -> Vec<String> {
             seconds(settings.trial_s),
             seconds(settings.timeout_s)
         ),
-        "A trial in which the Tester itself was late, could not send, or dropped answers is void: it is \
-         never held against the server."
+        "A trial in which the Tester itself was late, uneven, could not send, or dropped answers is void, and so is one \
+         that failed while other programs used the processors, or with no more failures than the Tester's own pauses \
+         displaced queries: none of them is held against the server."
             .to_owned(),
         format!(
             "{search}, until the bounds are closer than {} %. The search is repeated {}; the safe rate is the first \

@@ -88,7 +88,8 @@ pub fn pacing(results: &Results) -> Markup {
     html! {
         p {
             "A constant rate must be constant in every short window too: bursts measure a server's buffers, not the server. \
-             Worst is the largest deviation of a window's count from the schedule, CV the coefficient of variation of all."
+             Worst is the largest deviation of a window's count from the schedule, CV the coefficient of variation of all; \
+             off is the share of windows that are more than 5 % off."
         }
         (windows(&trials))
         (lateness(&trials))
@@ -101,6 +102,7 @@ fn windows(trials: &[(String, &Trial)]) -> Markup {
     let row = |(name, trial): &(String, &Trial)| {
         let mut row = vec![Cell::text(name), Cell::count(trial.rate_qps)];
         row.extend([trial.windows.ms1, trial.windows.ms10, trial.windows.ms100].iter().flat_map(cells));
+        row.push(Cell::number(&percent(trial.windows.ms10.off_pct), trial.windows.ms10.off_pct));
         row
     };
     let columns = [
@@ -112,6 +114,7 @@ fn windows(trials: &[(String, &Trial)]) -> Markup {
         Column("10 ms CV", true),
         Column("100 ms worst", true),
         Column("100 ms CV", true),
+        Column("10 ms off", true),
     ];
     table("Evenness of the sending", &columns, &trials.iter().map(row).collect::<Vec<_>>())
 }
