@@ -42,6 +42,11 @@ impl Progress {
         Self { bar }
     }
 
+    /// Whether anybody sees it.
+    pub fn is_shown(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
     /// Writes a line that stays.
     pub fn say(&self, line: &str) {
         self.bar.println(line);
@@ -49,7 +54,7 @@ impl Progress {
 
     /// Shows a trial while `work` runs it.
     pub fn during<T>(&self, doing: &Doing, work: impl FnOnce() -> T) -> T {
-        if self.bar.is_hidden() {
+        if !self.is_shown() {
             return work();
         }
         let length_ms = u64::try_from(doing.length.as_millis()).unwrap_or(u64::MAX).max(1);

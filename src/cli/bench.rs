@@ -380,7 +380,7 @@ pub fn conduct(
     let store = Store::create(&base, options.out.as_deref(), name, SystemTime::now())
         .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let directory = store.directory().to_path_buf();
-    announce(&progress, &plan, &results, &before);
+    announce(&progress, options, &plan, &results, &before);
     let store_of_manifest = &store;
     let _ = store_of_manifest.save_json("manifest.json", &before);
     let environment = || {
@@ -404,29 +404,26 @@ pub fn conduct(
     Ok(Conducted { code: ExitCode::from(code), directory })
 }
 
-fn announce(progress: &Progress, plan: &Plan, results: &Results, before: &Manifest) {
-    let dut = &results.dut;
-    progress.say(&format!(
-        "Sextant {}: {} {} at {}",
-        env!("CARGO_PKG_VERSION"),
-        dut.name,
-        dut.version,
-        dut.address
-    ));
-    for finding in preflight(before).into_iter().map(engine::record::Finding::from) {
-        if finding.severity != engine::record::Severity::Info {
-            progress.say(&format!("  warning       {}: {}", finding.what, finding.evidence));
-        }
+/// Says what will be done and how long it takes: where the progress is shown, else with the result.
+fn announce(progress: &Progress, options: &SearchOptions, plan: &Plan, results: &Results, before: &Manifest) {
+    let Dut { name, version, address, .. } = &results.dut;
+    let mut lines = vec![format!("Sextant {}: {name} {version} at {address}", env!("CARGO_PKG_VERSION"))];
+    let findings = preflight(before).into_iter().map(engine::record::Finding::from);
+    for finding in findings.filter(|finding| finding.severity != engine::record::Severity::Info) {
+        lines.push(format!("  warning       {}: {}", finding.what, finding.evidence));
     }
     let time = short_duration(plan.forecast(plan.repetitions, plan.range_qps[1] / 2));
-    let seconds = plan.trial_ns as f64 / 1e9;
-    if seconds < 60.0 {
-        progress.say(&format!("  preset {}: trials of {seconds} s are shorter than the 60 s that RFC 8219 asks for; about {time}", plan.preset));
-    } else {
-        progress.say(&format!(
-            "  preset {}: {} repetitions with trials of {seconds} s take about {time}",
-            plan.preset, plan.repetitions
-        ));
+    let (preset, repetitions, seconds) = (plan.preset, plan.repetitions, plan.trial_ns as f64 / 1e9);
+    let short = if seconds < 60.0 { ", shorter than the 60 s that RFC 8219 asks for" } else { "" };
+    lines.push(format!(
+        "  preset {preset}: {repetitions} repetitions with trials of {seconds} s{short}; this takes about {time}"
+    ));
+    for line in lines {
+        if progress.is_shown() {
+            progress.say(&line);
+        } else if !options.json {
+            println!("{line}");
+        }
     }
 }
 
