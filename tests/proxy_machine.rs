@@ -333,6 +333,21 @@ fn a_malformed_answer_is_servfail() {
     talk.over();
 }
 
+/// A pointer in the question can only lead into the header. This client asked for a name that the header, the pointer
+/// and what follows happen to spell, and the name is longer than the whole answer.
+#[test]
+fn a_question_compressed_into_the_header_is_a_mismatch() {
+    let mut talk = Talk::new(Settings { case_randomization: true, ..settings() });
+    let name = [&[1, 0][..], &[10], &[0, 0, 0, 0, 0xc0, 5, 0, 1, 0, 1], &[0]].concat();
+    let question = [&name[..], &[0, 1, 0, 1]].concat();
+    talk.client_sends(&[&[0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &question].concat());
+    let sent = talk.sent.queries.pop_front().unwrap();
+    let head = [&id_of(&sent).to_be_bytes()[..], &[0x81, 0x80, 0]].concat();
+    talk.server_sends(&sent, &[&head[..], &name].concat());
+    assert_eq!(talk.machine.stats().upstream_mismatched, 1);
+    talk.silent();
+}
+
 #[test]
 fn refusals_answer_at_once_and_cost_no_slot() {
     let mut talk = Talk::new(settings());

@@ -351,13 +351,17 @@ impl<'a> Message<'a> {
     /// Reads the header and the only question.
     ///
     /// # Errors
-    /// No header, not exactly one question, or a malformed one. The records are read by [`Message::records`].
+    /// No header, not exactly one question, or a malformed one, to which a compressed one counts: before it stands
+    /// the header alone. The records are read by [`Message::records`].
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let header = Header::parse(octets)?;
         if header.counts[0] != 1 {
             return Err(Malformed("not exactly one question"));
         }
         let (name, end) = Name::parse(octets, HEADER_LENGTH)?;
+        if end != HEADER_LENGTH + name.as_wire().len() {
+            return Err(Malformed("compressed question"));
+        }
         let tail: &[u8; 4] =
             octets.get(end..).and_then(<[u8]>::first_chunk).ok_or(Malformed("question runs over the end"))?;
         let question = Question {
@@ -772,6 +776,7 @@ mod tests {
             (&[0xc0, 200], "pointer beyond the end"),
             (&[0x40, 1], "reserved label"),
             (&[63, b'a'], "label over the end"),
+            (&[0xc0, 0], "pointer into the header, where a root label stands"),
         ] {
             assert!(Message::parse(&with_name(name)).is_err(), "{reason}");
         }
