@@ -9,6 +9,9 @@ pub const HEADER_LENGTH: usize = 12;
 /// The longest name in wire format, with the root label (RFC 1035 2.3.4).
 pub const NAME_LENGTH_MAX: usize = 255;
 
+/// The most compression pointers that are followed in one name: as many as a name has labels.
+const POINTERS_MAX: usize = NAME_LENGTH_MAX / 2;
+
 /// Resource record types, by their IANA numbers.
 pub mod rtype {
     #![allow(missing_docs)]
@@ -129,6 +132,7 @@ impl Name {
         let mut position = at;
         let mut end = None;
         let mut lowest = at;
+        let mut pointers = 0;
         loop {
             let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
             match octet & 0xc0 {
@@ -154,6 +158,11 @@ impl Name {
                     // Strictly backwards from everything read so far: no loop is possible.
                     if target >= lowest {
                         return Err(Malformed("compression pointer does not point backwards"));
+                    }
+                    // One before each label is plenty; thousands in a row would cost a reader its time.
+                    pointers += 1;
+                    if pointers > POINTERS_MAX {
+                        return Err(Malformed("too many compression pointers"));
                     }
                     end.get_or_insert(position + 2);
                     position = target;
@@ -780,6 +789,14 @@ mod tests {
         ] {
             assert!(Message::parse(&with_name(name)).is_err(), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_row_of_pointers_ends() {
+        let mut octets = vec![0];
+        octets.extend((0..200u16).flat_map(|n| (0xc000 | (2 * n).saturating_sub(1)).to_be_bytes()));
+        assert!(Name::parse(&octets, 2 * 127 - 1).is_ok());
+        assert!(Name::parse(&octets, 2 * 128 - 1).is_err());
     }
 
     #[test]
