@@ -181,11 +181,6 @@ pub fn full_rcode(message: &Message<'_>) -> Result<u16, Malformed> {
     Ok(message.edns()?.map_or(low, |edns| u16::from(edns.extended_rcode) << 4 | low))
 }
 
-/// Whether a record is a signature over records of `covered` type (RFC 4034 3.1.1).
-pub(crate) fn is_signature_of(record: &Record<'_>, covered: u16) -> bool {
-    record.rtype == rtype::RRSIG && record.rdata.first_chunk() == Some(&covered.to_be_bytes())
-}
-
 /// The name-error code as the header holds it.
 pub(crate) const NXDOMAIN: u16 = rcode::NXDOMAIN as u16;
 

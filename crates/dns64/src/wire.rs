@@ -226,6 +226,22 @@ impl Name {
         })
     }
 
+    /// This name with `new` in the place of `old`, which is an ending of it (RFC 6672 2.2).
+    ///
+    /// # Errors
+    /// `old` is longer than the name, or the new name has over 255 octets.
+    pub fn with_ending(&self, old: &Self, new: &Self) -> Result<Self, Malformed> {
+        let kept = self.as_wire().len().checked_sub(old.as_wire().len());
+        let kept = &self.as_wire()[..kept.ok_or(Malformed("ending longer than the name"))?];
+        let mut name = Self::ROOT;
+        let length = kept.len() + new.as_wire().len();
+        let place = name.octets.get_mut(..length).ok_or(Malformed("name over 255 octets"))?;
+        place[..kept.len()].copy_from_slice(kept);
+        place[kept.len()..].copy_from_slice(new.as_wire());
+        name.length = length as u8;
+        Ok(name)
+    }
+
     /// Whether this is `ancestor` or a name below it, whatever the case.
     pub fn is_under(&self, ancestor: &Self) -> bool {
         let (own, other) = (self.as_wire(), ancestor.as_wire());
@@ -797,6 +813,16 @@ mod tests {
         octets.extend((0..200u16).flat_map(|n| (0xc000 | (2 * n).saturating_sub(1)).to_be_bytes()));
         assert!(Name::parse(&octets, 2 * 127 - 1).is_ok());
         assert!(Name::parse(&octets, 2 * 128 - 1).is_err());
+    }
+
+    #[test]
+    fn an_ending_gives_way_to_another() {
+        let name = |text: &str| Name::from_text(text).unwrap();
+        assert_eq!(name("a.b.c").with_ending(&name("b.c"), &name("d")), Ok(name("a.d")));
+        assert_eq!(name("a.b").with_ending(&Name::ROOT, &name("c")), Ok(name("a.b.c")));
+        assert!(name("a").with_ending(&name("a.b"), &Name::ROOT).is_err());
+        let long = name(&format!("{0}.{0}.{0}.{0}", "x".repeat(62)));
+        assert!(name("abcd.b").with_ending(&name("b"), &long).is_err());
     }
 
     #[test]
