@@ -281,6 +281,19 @@ fn point_6_an_empty_or_failed_a_reply_is_the_basis_of_the_answer() {
 }
 
 #[test]
+fn point_6_an_extended_error_of_the_a_query_is_servfail() {
+    // An answer without OPT has four bits of the RCODE, and those of BADVERS (16) say that all went well.
+    let mut octets = reply(1, "www.example.com A", 0, &["opt"]);
+    let extended_at = octets.len() - 6;
+    octets[extended_at] = 1;
+    let mut out = [0; 512];
+    let a_reply = Message::parse(&octets).unwrap();
+    let question = asked("www.example.com AAAA");
+    synthesize(&Policy::default(), &question, &a_reply, 600, &mut out).unwrap();
+    assert_eq!(Header::parse(&out).unwrap().rcode(), rcode::SERVFAIL);
+}
+
+#[test]
 fn point_7_ttl_is_the_least_of_a_soa_and_soa_minimum() {
     let policy = policy(&["2001:db8:64::/96"]);
     for (soa, cap) in [("300 SOA 3600", 300), ("3600 SOA 30", 30), ("4294967295 SOA 30", 0)] {
