@@ -226,6 +226,18 @@ fn a_tcp_failure_is_a_failed_try() {
 }
 
 #[test]
+fn an_answer_truncated_even_over_tcp_is_a_failed_try() {
+    let (mut talk, first) = one_in_flight(Settings { tcp_only: true, ..settings() });
+    let mut truncated = reply(id_of(&first), A, 0, &[A_RECORD]);
+    truncated[2] |= (Header::TC >> 8) as u8;
+    talk.server_sends(&first, &truncated);
+    let second = talk.asked(A);
+    talk.replies(&second, 0, &[A_RECORD]);
+    talk.answered(A, 0, &[A_RECORD]);
+    talk.over();
+}
+
+#[test]
 fn answers_respect_the_size_that_the_client_announced() {
     let many: Vec<String> = (0..80).map(|n| format!("an www.example.com 60 A 192.0.2.{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -127,7 +127,9 @@ impl Machine {
         let upstream = query.upstream;
         let reply = message
             .filter(|message| Header::parse(message).is_ok_and(|header| header.id == query.id))
-            .and_then(|message| self.matching(query, message));
+            .and_then(|message| self.matching(query, message))
+            // There is no way left to get the rest.
+            .filter(|reply| !reply.header.has(Header::TC));
         match reply {
             Some(reply) => {
                 self.upstreams.answered(upstream);
