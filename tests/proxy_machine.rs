@@ -148,6 +148,18 @@ fn an_unwilling_server_hands_over_to_the_next() {
     }
 }
 
+/// Another server may not validate, and if it is silent, the rule would ask for A.
+#[test]
+fn failed_validation_is_an_answer_whatever_other_servers_there_are() {
+    let aaaa = "www.example.com AAAA";
+    let mut talk = Talk::new(Settings { upstreams: 2, ..settings() });
+    talk.client_asks(aaaa);
+    let first = talk.asked(aaaa);
+    talk.replies(&first, rcode::SERVFAIL, &["opt 00 0f 00 02 00 06"]);
+    talk.answered(aaaa, rcode::SERVFAIL, &[]);
+    talk.over();
+}
+
 #[test]
 fn all_servers_unwilling_is_an_answer() {
     let (mut talk, first) = one_in_flight(Settings { upstreams: 2, ..settings() });

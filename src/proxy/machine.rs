@@ -265,8 +265,10 @@ impl Machine {
 
     /// Takes the reply to the current try, which has ended.
     fn take_reply(&mut self, now_ns: u64, slot: u16, reply: &Message<'_>, out: &mut impl Output) {
-        // A server that cannot or will not answer says nothing about what the next one knows.
-        let unwilling = matches!(reply.header.rcode(), rcode::SERVFAIL | rcode::REFUSED);
+        // A server that cannot or will not answer says nothing about what the next one knows. One that found forged
+        // data does.
+        let unwilling = matches!(reply.header.rcode(), rcode::SERVFAIL | rcode::REFUSED)
+            && !rule::failed_validation(reply);
         if unwilling && self.upstreams.len() > 1 && self.may_try_again(now_ns, slot) {
             return self.try_next_server(now_ns, slot, out);
         }

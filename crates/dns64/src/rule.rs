@@ -194,6 +194,12 @@ fn sane_ttl(ttl_s: u32) -> u32 {
     if ttl_s > i32::MAX as u32 { 0 } else { ttl_s }
 }
 
+/// Whether a reply says with an extended error that DNSSEC validation failed (RFC 8914 4).
+pub fn failed_validation(reply: &Message<'_>) -> bool {
+    let mut options = reply.records().map_while(Result::ok).filter(|record| record.rtype == rtype::OPT);
+    options.any(|record| says_bogus(record.rdata))
+}
+
 /// Whether the options of an OPT record hold an extended error of failed validation (RFC 8914 4).
 fn says_bogus(mut options: &[u8]) -> bool {
     const EXTENDED_ERROR: u16 = 15;
