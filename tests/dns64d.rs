@@ -301,6 +301,19 @@ fn idle_tcp_connections_are_closed_and_their_number_is_limited() {
     assert_eq!(lines(&read_frame(&mut again)), ["an www.example.com 60 A 192.0.2.1"]);
 }
 
+#[test]
+fn nobody_who_reads_stderr_is_no_reason_to_panic() {
+    let upstream = upstream("127.0.0.1:0");
+    let file = config(&format!("listen = ['[::1]:0']\nupstreams = ['{upstream}']\nthreads = 1\n"));
+    let mut child = dns64d(&file).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut String::new()).unwrap();
+    drop(stderr);
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 fn finished(file: &File, arguments: &[&str]) -> Output {
     dns64d(file).args(arguments).output().unwrap()
 }
