@@ -302,6 +302,19 @@ fn idle_tcp_connections_are_closed_and_their_number_is_limited() {
 }
 
 #[test]
+fn a_tcp_client_that_was_refused_and_has_no_more_is_let_go() {
+    let upstream = upstream("127.0.0.1:0");
+    let server = Running::start(&format!(
+        "listen = ['[::1]:0']\nupstreams = ['{upstream}']\n[limits]\ntcp_idle_ms = 3600000\n"
+    ));
+    let mut stream = connect(server.addresses[0]);
+    write_frame(&mut stream, &query(4, "example.com TYPE252", None));
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(Header::parse(&read_frame(&mut stream)).unwrap().rcode(), 4, "no zone transfers");
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "closed after the only answer");
+}
+
+#[test]
 fn nobody_who_reads_stderr_is_no_reason_to_panic() {
     let upstream = upstream("127.0.0.1:0");
     let file = config(&format!("listen = ['[::1]:0']\nupstreams = ['{upstream}']\nthreads = 1\n"));

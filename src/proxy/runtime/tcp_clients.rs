@@ -142,15 +142,18 @@ impl TcpClients {
         Some((connection.peer, std::mem::take(&mut connection.input)))
     }
 
-    /// Takes back the octets after the last whole message, and notes how many messages there were.
-    pub fn keep(&mut self, number: u64, mut input: Vec<u8>, used: usize, messages: usize, now_ns: u64) {
+    /// Notes that a whole message came. Its answer may follow at once.
+    pub fn expect_answer(&mut self, number: u64, now_ns: u64) {
+        let Some(connection) = self.get_mut(number) else { return };
+        connection.outstanding += 1;
+        connection.active_ns = now_ns;
+    }
+
+    /// Takes back the octets after the last whole message.
+    pub fn keep(&mut self, number: u64, mut input: Vec<u8>, used: usize) {
         let Some(connection) = self.get_mut(number) else { return };
         input.drain(..used);
         connection.input = input;
-        connection.outstanding += messages;
-        if messages > 0 {
-            connection.active_ns = now_ns;
-        }
         self.dirty.push(number);
     }
 
