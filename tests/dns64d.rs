@@ -382,6 +382,19 @@ fn a_port_in_use_is_one_line_and_exit_code_3() {
 }
 
 #[test]
+fn a_processor_that_is_not_there_is_one_line_and_exit_code_3() {
+    let file = config("listen = ['[::1]:0']\nupstreams = ['192.0.2.1']\ncpus = [4000]\n");
+    let output = finished(&file, &[]);
+    assert_eq!(output.status.code(), Some(3));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        words.starts_with("dns64d: processor 4000 of cpus may not be used; this process has ["),
+        "{words}"
+    );
+    assert_eq!(words.lines().count(), 1);
+}
+
+#[test]
 fn too_many_sockets_say_what_to_lower() {
     let file = config(
         "listen = ['[::1]:0']\nupstreams = ['127.0.0.1:5399']\nthreads = 2\n[upstream]\nports = 1000\n",
