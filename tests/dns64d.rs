@@ -301,6 +301,32 @@ fn idle_tcp_connections_are_closed_and_their_number_is_limited() {
     assert_eq!(lines(&read_frame(&mut again)), ["an www.example.com 60 A 192.0.2.1"]);
 }
 
+#[test]
+fn a_tcp_client_that_was_refused_and_has_no_more_is_let_go() {
+    let upstream = upstream("127.0.0.1:0");
+    let server = Running::start(&format!(
+        "listen = ['[::1]:0']\nupstreams = ['{upstream}']\n[limits]\ntcp_idle_ms = 3600000\n"
+    ));
+    let mut stream = connect(server.addresses[0]);
+    write_frame(&mut stream, &query(4, "example.com TYPE252", None));
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(Header::parse(&read_frame(&mut stream)).unwrap().rcode(), 4, "no zone transfers");
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "closed after the only answer");
+}
+
+#[test]
+fn nobody_who_reads_stderr_is_no_reason_to_panic() {
+    let upstream = upstream("127.0.0.1:0");
+    let file = config(&format!("listen = ['[::1]:0']\nupstreams = ['{upstream}']\nthreads = 1\n"));
+    let mut child = dns64d(&file).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut String::new()).unwrap();
+    drop(stderr);
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 fn finished(file: &File, arguments: &[&str]) -> Output {
     dns64d(file).args(arguments).output().unwrap()
 }
@@ -353,6 +379,19 @@ fn a_port_in_use_is_one_line_and_exit_code_3() {
             )
         );
     }
+}
+
+#[test]
+fn a_processor_that_is_not_there_is_one_line_and_exit_code_3() {
+    let file = config("listen = ['[::1]:0']\nupstreams = ['192.0.2.1']\ncpus = [4000]\n");
+    let output = finished(&file, &[]);
+    assert_eq!(output.status.code(), Some(3));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        words.starts_with("dns64d: processor 4000 of cpus may not be used; this process has ["),
+        "{words}"
+    );
+    assert_eq!(words.lines().count(), 1);
 }
 
 #[test]

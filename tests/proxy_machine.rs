@@ -148,6 +148,18 @@ fn an_unwilling_server_hands_over_to_the_next() {
     }
 }
 
+/// Another server may not validate, and if it is silent, the rule would ask for A.
+#[test]
+fn failed_validation_is_an_answer_whatever_other_servers_there_are() {
+    let aaaa = "www.example.com AAAA";
+    let mut talk = Talk::new(Settings { upstreams: 2, ..settings() });
+    talk.client_asks(aaaa);
+    let first = talk.asked(aaaa);
+    talk.replies(&first, rcode::SERVFAIL, &["opt 00 0f 00 02 00 06"]);
+    talk.answered(aaaa, rcode::SERVFAIL, &[]);
+    talk.over();
+}
+
 #[test]
 fn all_servers_unwilling_is_an_answer() {
     let (mut talk, first) = one_in_flight(Settings { upstreams: 2, ..settings() });
@@ -222,6 +234,18 @@ fn a_tcp_failure_is_a_failed_try() {
     talk.wait(800 * MS);
     talk.answered(A, rcode::SERVFAIL, &[]);
     talk.replies(&third, 0, &[A_RECORD]);
+    talk.over();
+}
+
+#[test]
+fn an_answer_truncated_even_over_tcp_is_a_failed_try() {
+    let (mut talk, first) = one_in_flight(Settings { tcp_only: true, ..settings() });
+    let mut truncated = reply(id_of(&first), A, 0, &[A_RECORD]);
+    truncated[2] |= (Header::TC >> 8) as u8;
+    talk.server_sends(&first, &truncated);
+    let second = talk.asked(A);
+    talk.replies(&second, 0, &[A_RECORD]);
+    talk.answered(A, 0, &[A_RECORD]);
     talk.over();
 }
 
@@ -331,6 +355,21 @@ fn a_malformed_answer_is_servfail() {
     talk.server_sends(&asked, &octets);
     talk.answered(A, rcode::SERVFAIL, &[]);
     talk.over();
+}
+
+/// A pointer in the question can only lead into the header. This client asked for a name that the header, the pointer
+/// and what follows happen to spell, and the name is longer than the whole answer.
+#[test]
+fn a_question_compressed_into_the_header_is_a_mismatch() {
+    let mut talk = Talk::new(Settings { case_randomization: true, ..settings() });
+    let name = [&[1, 0][..], &[10], &[0, 0, 0, 0, 0xc0, 5, 0, 1, 0, 1], &[0]].concat();
+    let question = [&name[..], &[0, 1, 0, 1]].concat();
+    talk.client_sends(&[&[0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &question].concat());
+    let sent = talk.sent.queries.pop_front().unwrap();
+    let head = [&id_of(&sent).to_be_bytes()[..], &[0x81, 0x80, 0]].concat();
+    talk.server_sends(&sent, &[&head[..], &name].concat());
+    assert_eq!(talk.machine.stats().upstream_mismatched, 1);
+    talk.silent();
 }
 
 #[test]

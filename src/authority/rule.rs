@@ -168,7 +168,8 @@ impl Rule {
         reply: Reply,
     ) -> Result<(), Overflow> {
         let ttl_s = self.config.ttl_s;
-        let suffix = pointer(request.question_end() - 4 - self.suffix.as_wire().len());
+        // The name of a question that gets an error may be shorter than the suffix.
+        let suffix = || pointer(request.question_end() - 4 - self.suffix.as_wire().len());
         match reply {
             Reply::Error(_) => Ok(()),
             Reply::A(ipv4) => {
@@ -177,9 +178,9 @@ impl Rule {
             Reply::Aaaa(ipv6) => {
                 response.record(Section::Answer, QNAME_POINTER, rtype::AAAA, ttl_s, &ipv6.octets())
             }
-            Reply::Soa => self.write_soa(response, Section::Answer, suffix),
-            Reply::Negative { .. } => self.write_soa(response, Section::Authority, suffix),
-            Reply::Ns => self.write_ns(response, suffix),
+            Reply::Soa => self.write_soa(response, Section::Answer, suffix()),
+            Reply::Negative { .. } => self.write_soa(response, Section::Authority, suffix()),
+            Reply::Ns => self.write_ns(response, suffix()),
         }
     }
 
@@ -222,10 +223,7 @@ impl<'q> Request<'q> {
     fn parse(query: &'q [u8]) -> Option<Self> {
         let message = Message::parse(query).ok()?;
         let edns = message.edns().ok()?;
-        let request = Self { message, edns };
-        // A compressed question could only point into the header.
-        let is_plain = request.question().len() == message.question.name.as_wire().len() + 4;
-        is_plain.then_some(request)
+        Some(Self { message, edns })
     }
 
     fn question_end(&self) -> usize {

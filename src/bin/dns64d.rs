@@ -1,6 +1,6 @@
 //! dns64d, the DNS64 forwarder: reads its configuration, runs until SIGTERM or SIGINT.
 
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,11 +31,13 @@ fn main() -> ExitCode {
         Err(error) => return fail(EXIT_BAD_CONFIG, &error),
     };
     for warning in &config.warnings {
-        eprintln!("dns64d: warning: {warning}");
+        say(format_args!("warning: {warning}"));
     }
     if options.check_config {
-        println!("dns64d: {} is good", options.config.display());
-        return ExitCode::SUCCESS;
+        return match writeln!(io::stdout(), "dns64d: {} is good", options.config.display()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(EXIT_ENVIRONMENT, &format_args!("cannot print: {error}")),
+        };
     }
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,8 +46,13 @@ fn main() -> ExitCode {
 }
 
 fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("dns64d: {error}");
+    say(format_args!("{error}"));
     ExitCode::from(code)
+}
+
+/// Tells the operator. Without a stderr to write to there is nobody to tell, and the work goes on.
+fn say(words: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "dns64d: {words}");
 }
 
 fn run(config: &Config) -> Result<(), Box<dyn std::error::Error>> {
@@ -57,17 +64,17 @@ fn run(config: &Config) -> Result<(), Box<dyn std::error::Error>> {
     let end = std::sync::Arc::new(end);
     let server = Server::start(config, move || {
         // A full pipe has woken the reader already.
-        let _ = std::io::Write::write(&mut &*end, &[0]);
+        let _ = (&*end).write(&[0]);
     })?;
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     let (threads, upstreams) = (count(server.threads(), "thread"), count(config.upstreams.len(), "upstream"));
-    eprintln!("dns64d: ready on {} ({threads}, {upstreams})", addresses.join(", "));
+    say(format_args!("ready on {} ({threads}, {upstreams})", addresses.join(", ")));
     until.read_exact(&mut [0])?;
     let stats = server.stop()?;
-    eprintln!(
-        "dns64d: stopped after {} queries: {} answered ({} synthesized), {} failed, {} refused",
+    say(format_args!(
+        "stopped after {} queries: {} answered ({} synthesized), {} failed, {} refused",
         stats.accepted, stats.answered, stats.synthesized, stats.failed, stats.refused
-    );
+    ));
     Ok(())
 }
 

@@ -175,7 +175,7 @@ fn pass_through(
     if octets == 0 || octets > form.limit_octets {
         return Ok((form.write_empty(query, flags | Header::TC, out), true));
     }
-    restore_head(query, flags, reply, out)?;
+    restore_head(query, flags, out);
     Ok((octets, false))
 }
 
@@ -233,16 +233,12 @@ fn copy_head(reply: &Message<'_>, length: usize, dropped: u16, out: &mut [u8]) -
     length
 }
 
-/// Gives a copied message the client's ID and the client's spelling of the question.
-fn restore_head(query: &Query, flags: u16, reply: &Message<'_>, out: &mut [u8]) -> Result<(), Malformed> {
+/// Gives a copied message the client's ID and the client's spelling of the question, which is as long as the reply's.
+fn restore_head(query: &Query, flags: u16, out: &mut [u8]) {
     let wire = query.asked.question.name.as_wire();
-    if reply.question_end() != HEADER_LENGTH + wire.len() + 4 {
-        return Err(Malformed("name of the question is compressed"));
-    }
     out[..2].copy_from_slice(&query.asked.id.to_be_bytes());
     out[2..4].copy_from_slice(&flags.to_be_bytes());
     out[HEADER_LENGTH..HEADER_LENGTH + wire.len()].copy_from_slice(wire);
-    Ok(())
 }
 
 /// Writes a SERVFAIL of our own.

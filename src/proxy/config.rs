@@ -63,7 +63,10 @@ impl Config {
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         let place = Place { text, file };
         let raw: Raw = toml::from_str(text).map_err(|error| {
-            place.error(error.span().map_or(0, |span| span.start), error.message().trim_end())
+            let at = error.span().map_or(0, |span| span.start);
+            let key = place.key_before(at).filter(|_| error.message().starts_with("invalid"));
+            let key = key.map_or(String::new(), |key| format!("{key}: "));
+            place.error(at, format_args!("{key}{}", error.message().trim_end()))
         })?;
         check::check(raw, &place)
     }
@@ -80,13 +83,25 @@ impl Place<'_> {
         let line = self.text.bytes().take(at).filter(|&octet| octet == b'\n').count() + 1;
         ConfigError(format!("{}:{line}: {reason}", self.file))
     }
+
+    /// The key whose value stands at `at`, with its table: errors of deserialization do not name it.
+    fn key_before(&self, at: usize) -> Option<String> {
+        let before = self.text.get(..at)?;
+        let (key, _) = before.lines().rev().find_map(|line| line.split_once('='))?;
+        let header = |line: &'_ str| line.trim().strip_prefix('[')?.strip_suffix(']').map(str::to_owned);
+        let is_name =
+            |name: &String| name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_');
+        let table = before.lines().rev().find_map(|line| header(line).filter(is_name));
+        let key = key.trim().escape_debug();
+        Some(table.map_or_else(|| key.to_string(), |table| format!("{table}.{key}")))
+    }
 }
 
 /// The file as it stands.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    listen: Option<Vec<Spanned<String>>>,
+    listen: Option<Spanned<Vec<Spanned<String>>>>,
     upstreams: Spanned<Vec<Spanned<String>>>,
     prefixes: Option<Spanned<Vec<Spanned<String>>>>,
     allow: Option<Vec<Spanned<String>>>,
@@ -209,7 +224,14 @@ mod tests {
             ("[dns64]\nmap = { '::/0' = 'none' }", "dns64d.toml:3: dns64.map.'::/0': not an IPv4 range"),
             ("[upstream]\ntries = 4", "dns64d.toml:3: upstream.tries 4: must be 1 to 3"),
             ("[limits]\nin_flight = 0", "dns64d.toml:3: limits.in_flight 0: must be 1 to 65535"),
-            ("threads = -1", "dns64d.toml:2: "),
+            ("threads = -1", "dns64d.toml:2: threads: invalid value"),
+            ("cpus = [\n 1,\n 'two']", "dns64d.toml:4: cpus: invalid type"),
+            ("[upstream]\nports = 1\ntrust_ad = 1", "dns64d.toml:4: upstream.trust_ad: invalid type"),
+            ("listen = []", "dns64d.toml:2: listen: at least one is needed"),
+            (
+                "listen = ['[::1]:53', '0.0.0.0:0', '0.0.0.0:0', '::1']",
+                "dns64d.toml:2: listen[3] '::1': twice in the list",
+            ),
             ("prefixes = []", "dns64d.toml:2: prefixes: at least one is needed"),
             (
                 "prefixes = ['64:ff9b::/96', '64:ff9b::/96']",

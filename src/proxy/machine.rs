@@ -127,7 +127,9 @@ impl Machine {
         let upstream = query.upstream;
         let reply = message
             .filter(|message| Header::parse(message).is_ok_and(|header| header.id == query.id))
-            .and_then(|message| self.matching(query, message));
+            .and_then(|message| self.matching(query, message))
+            // There is no way left to get the rest.
+            .filter(|reply| !reply.header.has(Header::TC));
         match reply {
             Some(reply) => {
                 self.upstreams.answered(upstream);
@@ -263,8 +265,10 @@ impl Machine {
 
     /// Takes the reply to the current try, which has ended.
     fn take_reply(&mut self, now_ns: u64, slot: u16, reply: &Message<'_>, out: &mut impl Output) {
-        // A server that cannot or will not answer says nothing about what the next one knows.
-        let unwilling = matches!(reply.header.rcode(), rcode::SERVFAIL | rcode::REFUSED);
+        // A server that cannot or will not answer says nothing about what the next one knows. One that found forged
+        // data does.
+        let unwilling = matches!(reply.header.rcode(), rcode::SERVFAIL | rcode::REFUSED)
+            && !rule::failed_validation(reply);
         if unwilling && self.upstreams.len() > 1 && self.may_try_again(now_ns, slot) {
             return self.try_next_server(now_ns, slot, out);
         }

@@ -224,6 +224,16 @@ fn unusual_headers() {
     assert_eq!(answer_to(|query| query[3] = 0xff), Some((0x8500, answered, QueryKind::A)), "CD, AD, Z");
 }
 
+/// The root is shorter than the suffix.
+#[test]
+fn a_question_for_the_root_is_refused() {
+    let zone = zone(|_| ());
+    let mut out = [0; 512];
+    let query = [0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+    let length = zone.respond(&query, Transport::Udp, &mut out);
+    assert_eq!(out[..length], [0, 1, 0x81, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]);
+}
+
 #[test]
 fn badvers_is_extended_and_carries_version_0() {
     let mut query = query(HOST, Rtype::A, Some((1232, true)));

@@ -7,6 +7,7 @@
 //! Nothing here knows a clock, a socket or a file, and no byte from the network can make it panic.
 #![forbid(unsafe_code)]
 
+pub mod chain;
 pub mod names;
 pub mod prefix;
 pub mod range;

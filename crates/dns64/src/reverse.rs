@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::chain::{Place, follow, signed_type};
 use crate::rewrite::{Asked, Written, copy, rewrite};
 use crate::wire::{CLASS_IN, Malformed, Message, Name, Section, Writer, rtype};
 
@@ -59,8 +60,8 @@ pub fn in_addr_arpa(ipv4: Ipv4Addr) -> Name {
     Name::parse(&wire, 0).map_or(Name::ROOT, |(name, _)| name)
 }
 
-/// Writes the answer to a PTR question from the reply to the question for `target`, the `in-addr.arpa` name. RCODE,
-/// authority and additional section are the reply's. `cname_ttl_s` is the TTL of the CNAME record of
+/// Writes the answer to a PTR question from the reply to the question for `target`, the `in-addr.arpa` name: the
+/// records of its chain ([`crate::chain`]). RCODE, authority and additional section are the reply's. `cname_ttl_s` is the TTL of the CNAME record of
 /// [`Style::Cname`].
 ///
 /// # Errors
@@ -79,25 +80,22 @@ pub fn answer(
             let put_target = |writer: &mut Writer<'_>| writer.name(target);
             writer.record_with(Section::Answer, own, rtype::CNAME, CLASS_IN, cname_ttl_s, put_target)?;
         }
-        for record in reply.records() {
-            let record = record?;
-            if record.section != Section::Answer {
-                break;
+        follow(reply, target, |place, _, record| {
+            let is_pointer = record.rtype == rtype::PTR || signed_type(record) == Some(rtype::PTR);
+            if place == Place::End && !is_pointer {
+                return Ok(());
             }
             if style == Style::Cname || record.owner()? != *target {
-                copy(writer, &record)?;
-                continue;
+                return copy(writer, record);
             }
             // Under another owner a signature proves nothing.
-            if !matches!(record.rtype, rtype::PTR | rtype::CNAME) {
-                continue;
+            if record.rtype == rtype::RRSIG {
+                return Ok(());
             }
             let (pointed, _) = record.name_in_rdata(0)?;
-            writer.record_with(Section::Answer, own, record.rtype, record.class, record.ttl, |w| {
-                w.name(&pointed)
-            })?;
-        }
-        Ok(())
+            let put_pointed = |writer: &mut Writer<'_>| writer.name(&pointed);
+            Ok(writer.record_with(Section::Answer, own, record.rtype, CLASS_IN, record.ttl, put_pointed)?)
+        })
     })
 }
 

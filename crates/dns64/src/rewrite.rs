@@ -70,14 +70,17 @@ impl From<Malformed> for Stop {
 }
 
 /// Writes an answer whose answer section is `answers`' and whose RCODE, authority and additional sections are the
-/// reply's: at most one SOA, no OPT (it is hop by hop), no TSIG. AD and AA are never set.
+/// reply's: at most one SOA, no OPT (it is hop by hop), no TSIG. An extended RCODE becomes SERVFAIL. AD and AA are
+/// never set.
 pub(crate) fn rewrite(
     asked: &Asked,
     reply: &Message<'_>,
     out: &mut [u8],
     answers: impl FnOnce(&mut Writer<'_>) -> Result<(), Stop>,
 ) -> Result<Written, Malformed> {
-    let flags = asked.answer_flags(reply.header.rcode());
+    // The answer has no OPT record yet: the low bits of an extended error alone would say something else.
+    let rcode = u8::try_from(full_rcode(reply)?).ok().filter(|&rcode| rcode < 16).unwrap_or(rcode::SERVFAIL);
+    let flags = asked.answer_flags(rcode);
     let Ok(mut writer) = Writer::new(out, asked.id, flags, &asked.question) else {
         return Ok(Written { octets: 0, truncated: true });
     };
@@ -179,11 +182,6 @@ pub fn append_edns(out: &mut [u8], octets: usize, edns: &Edns) -> usize {
 pub fn full_rcode(message: &Message<'_>) -> Result<u16, Malformed> {
     let low = u16::from(message.header.rcode());
     Ok(message.edns()?.map_or(low, |edns| u16::from(edns.extended_rcode) << 4 | low))
-}
-
-/// Whether a record is a signature over records of `covered` type (RFC 4034 3.1.1).
-pub(crate) fn is_signature_of(record: &Record<'_>, covered: u16) -> bool {
-    record.rtype == rtype::RRSIG && record.rdata.first_chunk() == Some(&covered.to_be_bytes())
 }
 
 /// The name-error code as the header holds it.

@@ -1,15 +1,15 @@
 //! What a DNS64 server does with a reply (RFC 6147 5).
 //!
 //! [`next_step`] looks at the reply to the AAAA query; [`synthesize`] writes the answer from the reply to the A query.
-//! Records are taken as the upstream server gives them: it resolved the chain, and its answer section is not checked
-//! against the question again.
+//! Of an answer section, only the chain of the question counts ([`crate::chain`]).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::chain::{Place, follow};
 use crate::prefix::Prefix;
 use crate::range::Range;
-use crate::rewrite::{Asked, NXDOMAIN, Stop, Written, address, copy, is_signature_of, rewrite};
-use crate::wire::{CLASS_IN, Malformed, Message, Record, Section, Writer, rtype};
+use crate::rewrite::{Asked, NXDOMAIN, Stop, Written, address, copy, rewrite};
+use crate::wire::{CLASS_IN, Malformed, Message, Name, Record, Section, Writer, rtype};
 
 /// The TTL of synthesized records is at most this where the AAAA reply had no SOA, in seconds (RFC 6147 5.1.7).
 pub const TTL_WITHOUT_SOA_S: u32 = 600;
@@ -127,7 +127,7 @@ pub fn next_step(policy: &Policy, asked: &Asked, reply: Option<&Message<'_>>) ->
         None if policy.applies_to(asked) => after_error(Step::Fail),
         None => Step::Fail,
         Some(_) if !policy.applies_to(asked) => Step::PassThrough,
-        Some(reply) => match Survey::of(policy, reply) {
+        Some(reply) => match Survey::of(policy, asked, reply) {
             Err(Malformed(_)) => after_error(Step::Fail),
             Ok(Survey { rcode: 0, kept: 0, ttl_cap_s, .. }) => Step::AskA { ttl_cap_s },
             Ok(Survey { rcode: 0, excluded: 0, .. }) => Step::PassThrough,
@@ -141,7 +141,7 @@ pub fn next_step(policy: &Policy, asked: &Asked, reply: Option<&Message<'_>>) ->
     }
 }
 
-/// What the rule must know of a reply to a AAAA query, gathered in one pass.
+/// What the rule must know of a reply to a AAAA query.
 struct Survey {
     rcode: u16,
     /// AAAA records outside the exclusion set.
@@ -154,18 +154,13 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(policy: &Policy, reply: &Message<'_>) -> Result<Self, Malformed> {
+    fn of(policy: &Policy, asked: &Asked, reply: &Message<'_>) -> Result<Self, Malformed> {
         let rcode = u16::from(reply.header.rcode());
         let mut survey = Self { rcode, kept: 0, excluded: 0, ttl_cap_s: TTL_WITHOUT_SOA_S, bogus: false };
         let mut soa_seen = false;
         for record in reply.records() {
             let record = record?;
             match (record.section, record.rtype) {
-                (Section::Answer, rtype::AAAA) => match address::<16>(&record, rtype::AAAA) {
-                    Some(octets) if policy.excludes(octets.into()) => survey.excluded += 1,
-                    Some(_) => survey.kept += 1,
-                    None => return Err(Malformed("AAAA record without 16 octets of RDATA")),
-                },
                 (Section::Authority, rtype::SOA) if !soa_seen => {
                     // The SOA's own TTL and its last field both bound the life of a negative answer (RFC 2308 5).
                     let minimum = record.soa_minimum().ok_or(Malformed("SOA record too short"))?;
@@ -179,6 +174,17 @@ impl Survey {
                 _ => {}
             }
         }
+        follow(reply, &asked.question.name, |place, _, record| {
+            if (place, record.rtype) != (Place::End, rtype::AAAA) {
+                return Ok(());
+            }
+            match address::<16>(record, rtype::AAAA) {
+                Some(octets) if policy.excludes(octets.into()) => survey.excluded += 1,
+                Some(_) => survey.kept += 1,
+                None => return Err(Malformed("AAAA record without 16 octets of RDATA")),
+            }
+            Ok(())
+        })?;
         Ok(survey)
     }
 }
@@ -186,6 +192,12 @@ impl Survey {
 /// A TTL with the top bit set counts as zero (RFC 2181 8).
 fn sane_ttl(ttl_s: u32) -> u32 {
     if ttl_s > i32::MAX as u32 { 0 } else { ttl_s }
+}
+
+/// Whether a reply says with an extended error that DNSSEC validation failed (RFC 8914 4).
+pub fn failed_validation(reply: &Message<'_>) -> bool {
+    let mut options = reply.records().map_while(Result::ok).filter(|record| record.rtype == rtype::OPT);
+    options.any(|record| says_bogus(record.rdata))
 }
 
 /// Whether the options of an OPT record hold an extended error of failed validation (RFC 8914 4).
@@ -208,9 +220,10 @@ fn says_bogus(mut options: &[u8]) -> bool {
 /// Writes the answer to a AAAA question from the reply to the A query of the same name, into `out`, whose length is
 /// the client's limit. Returns also how many AAAA records were synthesized.
 ///
-/// Every A record becomes one AAAA record under its own owner for each prefix, so a chain of CNAME and DNAME records
-/// stays whole and in order; signatures over A records go. Authority and additional section are the A reply's. An A
-/// reply that is empty or an error is the basis of the answer as it is, RCODE included (RFC 6147 5.1.6, 5.4).
+/// Every A record at the end of the question's chain becomes one AAAA record for each prefix, under its own owner. The
+/// chain of CNAME and DNAME records stays whole; signatures over A records go, and so does what does not belong to the
+/// chain. Authority and additional section are the A reply's. An A reply that is empty or an error is the basis of the
+/// answer as it is, RCODE included (RFC 6147 5.1.6, 5.4).
 ///
 /// # Errors
 /// Malformed records in the reply.
@@ -223,25 +236,23 @@ pub fn synthesize(
 ) -> Result<(Written, u32), Malformed> {
     let mut synthesized = 0;
     let written = rewrite(asked, a_reply, out, |writer| {
-        for record in a_reply.records() {
-            let record = record?;
-            if record.section != Section::Answer {
-                break;
+        follow(a_reply, &asked.question.name, |place, owner, record| {
+            match (place, record.rtype) {
+                (Place::Link, _) => copy(writer, record)?,
+                (Place::End, rtype::A) => {
+                    synthesized += write_addresses(policy, owner, record, ttl_cap_s, writer)?;
+                }
+                (Place::End, _) => {}
             }
-            if record.rtype == rtype::A {
-                synthesized += write_addresses(policy, asked, &record, ttl_cap_s, writer)?;
-            } else if !is_signature_of(&record, rtype::A) {
-                copy(writer, &record)?;
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     })?;
     Ok((written, if written.truncated { 0 } else { synthesized }))
 }
 
 fn write_addresses(
     policy: &Policy,
-    asked: &Asked,
+    owner: &Name,
     record: &Record<'_>,
     ttl_cap_s: u32,
     writer: &mut Writer<'_>,
@@ -249,9 +260,6 @@ fn write_addresses(
     let ipv4 = Ipv4Addr::from(
         address::<4>(record, rtype::A).ok_or(Malformed("A record without 4 octets of RDATA"))?,
     );
-    let owner = record.owner()?;
-    // In the case that the client used, so that it compresses to a pointer to the question.
-    let owner = if owner == asked.question.name { &asked.question.name } else { &owner };
     let ttl_s = sane_ttl(record.ttl).min(ttl_cap_s);
     let mut written = 0;
     for prefix in policy.prefixes_for(ipv4) {
@@ -262,7 +270,8 @@ fn write_addresses(
     Ok(written)
 }
 
-/// Writes a reply to a AAAA query without its excluded AAAA records, and without the signatures that no longer fit.
+/// Writes a reply to a AAAA query without its excluded AAAA records, without the signatures that no longer fit, and
+/// without what does not belong to the question's chain.
 ///
 /// # Errors
 /// Malformed records in the reply.
@@ -273,15 +282,12 @@ pub fn strip(
     out: &mut [u8],
 ) -> Result<Written, Malformed> {
     rewrite(asked, reply, out, |writer| {
-        for record in reply.records() {
-            let record = record?;
-            if record.section != Section::Answer {
-                break;
-            }
-            if !policy.excludes_record(&record) && !is_signature_of(&record, rtype::AAAA) {
-                copy(writer, &record)?;
-            }
-        }
-        Ok(())
+        follow(reply, &asked.question.name, |place, _, record| {
+            let kept = match place {
+                Place::Link => true,
+                Place::End => record.rtype == rtype::AAAA && !policy.excludes_record(record),
+            };
+            if kept { copy(writer, record) } else { Ok(()) }
+        })
     })
 }

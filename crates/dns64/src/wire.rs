@@ -9,6 +9,9 @@ pub const HEADER_LENGTH: usize = 12;
 /// The longest name in wire format, with the root label (RFC 1035 2.3.4).
 pub const NAME_LENGTH_MAX: usize = 255;
 
+/// The most compression pointers that are followed in one name: as many as a name has labels.
+const POINTERS_MAX: usize = NAME_LENGTH_MAX / 2;
+
 /// Resource record types, by their IANA numbers.
 pub mod rtype {
     #![allow(missing_docs)]
@@ -129,6 +132,7 @@ impl Name {
         let mut position = at;
         let mut end = None;
         let mut lowest = at;
+        let mut pointers = 0;
         loop {
             let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
             match octet & 0xc0 {
@@ -154,6 +158,11 @@ impl Name {
                     // Strictly backwards from everything read so far: no loop is possible.
                     if target >= lowest {
                         return Err(Malformed("compression pointer does not point backwards"));
+                    }
+                    // One before each label is plenty; thousands in a row would cost a reader its time.
+                    pointers += 1;
+                    if pointers > POINTERS_MAX {
+                        return Err(Malformed("too many compression pointers"));
                     }
                     end.get_or_insert(position + 2);
                     position = target;
@@ -215,6 +224,22 @@ impl Name {
             parent.length = rest.len() as u8;
             parent
         })
+    }
+
+    /// This name with `new` in the place of `old`, which is an ending of it (RFC 6672 2.2).
+    ///
+    /// # Errors
+    /// `old` is longer than the name, or the new name has over 255 octets.
+    pub fn with_ending(&self, old: &Self, new: &Self) -> Result<Self, Malformed> {
+        let kept = self.as_wire().len().checked_sub(old.as_wire().len());
+        let kept = &self.as_wire()[..kept.ok_or(Malformed("ending longer than the name"))?];
+        let mut name = Self::ROOT;
+        let length = kept.len() + new.as_wire().len();
+        let place = name.octets.get_mut(..length).ok_or(Malformed("name over 255 octets"))?;
+        place[..kept.len()].copy_from_slice(kept);
+        place[kept.len()..].copy_from_slice(new.as_wire());
+        name.length = length as u8;
+        Ok(name)
     }
 
     /// Whether this is `ancestor` or a name below it, whatever the case.
@@ -351,13 +376,17 @@ impl<'a> Message<'a> {
     /// Reads the header and the only question.
     ///
     /// # Errors
-    /// No header, not exactly one question, or a malformed one. The records are read by [`Message::records`].
+    /// No header, not exactly one question, or a malformed one, to which a compressed one counts: before it stands
+    /// the header alone. The records are read by [`Message::records`].
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let header = Header::parse(octets)?;
         if header.counts[0] != 1 {
             return Err(Malformed("not exactly one question"));
         }
         let (name, end) = Name::parse(octets, HEADER_LENGTH)?;
+        if end != HEADER_LENGTH + name.as_wire().len() {
+            return Err(Malformed("compressed question"));
+        }
         let tail: &[u8; 4] =
             octets.get(end..).and_then(<[u8]>::first_chunk).ok_or(Malformed("question runs over the end"))?;
         let question = Question {
@@ -772,9 +801,28 @@ mod tests {
             (&[0xc0, 200], "pointer beyond the end"),
             (&[0x40, 1], "reserved label"),
             (&[63, b'a'], "label over the end"),
+            (&[0xc0, 0], "pointer into the header, where a root label stands"),
         ] {
             assert!(Message::parse(&with_name(name)).is_err(), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_row_of_pointers_ends() {
+        let mut octets = vec![0];
+        octets.extend((0..200u16).flat_map(|n| (0xc000 | (2 * n).saturating_sub(1)).to_be_bytes()));
+        assert!(Name::parse(&octets, 2 * 127 - 1).is_ok());
+        assert!(Name::parse(&octets, 2 * 128 - 1).is_err());
+    }
+
+    #[test]
+    fn an_ending_gives_way_to_another() {
+        let name = |text: &str| Name::from_text(text).unwrap();
+        assert_eq!(name("a.b.c").with_ending(&name("b.c"), &name("d")), Ok(name("a.d")));
+        assert_eq!(name("a.b").with_ending(&Name::ROOT, &name("c")), Ok(name("a.b.c")));
+        assert!(name("a").with_ending(&name("a.b"), &Name::ROOT).is_err());
+        let long = name(&format!("{0}.{0}.{0}.{0}", "x".repeat(62)));
+        assert!(name("abcd.b").with_ending(&name("b"), &long).is_err());
     }
 
     #[test]

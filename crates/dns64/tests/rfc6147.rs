@@ -187,14 +187,83 @@ fn point_5_a_chain_without_aaaa_is_an_empty_answer() {
 #[test]
 fn point_5_the_chain_is_kept_and_the_owner_is_that_of_the_a_record() {
     let records = [
-        "an www.example.com 60 DNAME example.net",
+        "an example.com 60 DNAME example.net",
+        "an example.com 60 RRSIG DNAME",
         "an www.example.com 60 CNAME www.example.net",
         "an www.example.net 70 CNAME h2.example.net",
         "an h2.example.net 80 A 192.0.2.1",
     ];
     let mut expected = records.map(str::to_owned);
-    expected[3] = "an h2.example.net 80 AAAA 2001:db8:64::c000:201".into();
+    expected[4] = "an h2.example.net 80 AAAA 2001:db8:64::c000:201".into();
     assert_eq!(synthesized(&policy(&["2001:db8:64::/96"]), &records), expected);
+}
+
+#[test]
+fn point_5_records_beside_the_chain_are_left_out() {
+    let chain = ["an www.example.com 60 CNAME a.example.com", "an a.example.com 80 A 192.0.2.1"];
+    let foreign = [
+        "an victim.example.org 60 A 192.0.2.66",
+        "an victim.example.org 60 CNAME a.example.com",
+        "an www.example.com 60 A 192.0.2.66",
+        "an www.example.com 60 CNAME other.example.com",
+        "an other.example.com 60 A 192.0.2.66",
+        "an example.org 60 DNAME example.net",
+        "an a.example.com 60 TXT x",
+        "an a.example.com 60 AAAA 2001:db8::66",
+    ];
+    let expected = [chain[0], "an a.example.com 80 AAAA 2001:db8:64::c000:201"];
+    let policy = policy(&["2001:db8:64::/96"]);
+    for reversed in [false, true] {
+        let mut records = [&chain[..], &foreign[..]].concat();
+        if reversed {
+            records.reverse();
+            // The first CNAME record of a name counts.
+            records.retain(|record| !record.ends_with("other.example.com"));
+        }
+        assert_eq!(synthesized(&policy, &records), expected);
+    }
+    assert_eq!(synthesized(&policy, &foreign[..1]), [""; 0]);
+}
+
+#[test]
+fn point_5_a_dname_is_followed_without_its_cname() {
+    let records = ["an example.com 60 DNAME example.net", "an www.example.net 80 A 192.0.2.1"];
+    let expected = [records[0], "an www.example.net 80 AAAA 2001:db8:64::c000:201"];
+    assert_eq!(synthesized(&policy(&["2001:db8:64::/96"]), &records), expected);
+}
+
+#[test]
+fn point_5_a_chain_without_end_is_malformed() {
+    let question = asked("www.example.com AAAA");
+    let looped = ["an www.example.com 60 CNAME a.example.com", "an a.example.com 60 CNAME www.example.com"];
+    let links: Vec<String> = (0..17).map(|n| format!("an n{n}.test 60 CNAME n{}.test", n + 1)).collect();
+    let long = |count: usize| {
+        let first = ["an www.example.com 60 CNAME n0.test"];
+        let links = links[..count].iter().map(String::as_str);
+        reply(1, "www.example.com A", 0, &first.into_iter().chain(links).collect::<Vec<_>>())
+    };
+    let mut out = [0; 1232];
+    let mut synthesis = |octets: &[u8]| {
+        synthesize(&Policy::default(), &question, &Message::parse(octets).unwrap(), 600, &mut out)
+    };
+    assert!(synthesis(&reply(1, "www.example.com A", 0, &looped)).is_err());
+    assert!(synthesis(&long(15)).is_ok());
+    assert!(synthesis(&long(16)).is_err());
+    assert_eq!(default_step(0, &looped), CAP_600, "as an error");
+}
+
+#[test]
+fn point_5_only_the_aaaa_records_of_the_chain_count() {
+    let foreign = "an victim.example.org 60 AAAA 2001:db8::66";
+    assert_eq!(default_step(0, &[foreign]), CAP_600);
+    let (excluded, usable) =
+        ("an www.example.com 60 AAAA ::ffff:192.0.2.1", "an www.example.com 60 AAAA 2001:db8::1");
+    assert_eq!(default_step(0, &[excluded, foreign]), CAP_600);
+    let octets = reply(1, "www.example.com AAAA", 0, &[excluded, foreign, usable]);
+    let mut out = [0; 512];
+    let message = Message::parse(&octets).unwrap();
+    let written = strip(&Policy::default(), &asked("www.example.com AAAA"), &message, &mut out).unwrap();
+    assert_eq!(lines(&out[..written.octets]), [usable]);
 }
 
 #[test]
@@ -209,6 +278,19 @@ fn point_6_an_empty_or_failed_a_reply_is_the_basis_of_the_answer() {
     assert_eq!(answer(rcode::SERVFAIL, &[]), (success | 2, vec![]));
     let chain = "an www.example.com 60 CNAME a.example.com";
     assert_eq!(answer(0, &[chain, soa]).1, [chain, soa]);
+}
+
+#[test]
+fn point_6_an_extended_error_of_the_a_query_is_servfail() {
+    // An answer without OPT has four bits of the RCODE, and those of BADVERS (16) say that all went well.
+    let mut octets = reply(1, "www.example.com A", 0, &["opt"]);
+    let extended_at = octets.len() - 6;
+    octets[extended_at] = 1;
+    let mut out = [0; 512];
+    let a_reply = Message::parse(&octets).unwrap();
+    let question = asked("www.example.com AAAA");
+    synthesize(&Policy::default(), &question, &a_reply, 600, &mut out).unwrap();
+    assert_eq!(Header::parse(&out).unwrap().rcode(), rcode::SERVFAIL);
 }
 
 #[test]
@@ -317,6 +399,8 @@ fn point_11_ptr_with_a_direct_answer() {
     let records =
         ["an 1.2.0.192.in-addr.arpa 60 PTR h2.example.com", "an 1.2.0.192.in-addr.arpa 60 RRSIG PTR"];
     assert_eq!(ptr(reverse::Style::Answer, 0, &records), ["an OWN 60 PTR h2.example.com"]);
+    let foreign = ["an 9.2.0.192.in-addr.arpa 60 PTR h9.example.com", records[0]];
+    assert_eq!(ptr(reverse::Style::Answer, 0, &foreign), ["an OWN 60 PTR h2.example.com"]);
     // Classless delegation, RFC 2317.
     let delegated = [
         "an 1.2.0.192.in-addr.arpa 60 CNAME 1.0-127.2.0.192.in-addr.arpa",

@@ -20,7 +20,7 @@ const DNS_PORT: u16 = 53;
 
 pub(super) fn check(raw: Raw, place: &Place<'_>) -> Result<Config> {
     let listen = match &raw.listen {
-        Some(texts) => list(place, "listen", texts, address)?,
+        Some(texts) => listen(texts, place)?,
         None => vec![([0u16; 8], DNS_PORT).into(), ([0u8; 4], DNS_PORT).into()],
     };
     let upstreams = upstreams(&raw, &listen, place)?;
@@ -67,6 +67,22 @@ pub(super) fn check(raw: Raw, place: &Place<'_>) -> Result<Config> {
         tcp_idle_ns: tcp_idle_ms * NS_PER_MS,
         settings,
         warnings,
+    })
+}
+
+/// The addresses to listen on. With port 0 each takes a port of its own, so those may be equal.
+fn listen(texts: &Spanned<Vec<Spanned<String>>>, place: &Place<'_>) -> Result<Vec<SocketAddr>> {
+    if texts.get_ref().is_empty() {
+        return Err(key_error(place, "listen", texts.span().start, "at least one is needed"));
+    }
+    let mut seen = Vec::new();
+    list(place, "listen", texts.get_ref(), |text| {
+        let address = address(text)?;
+        if address.port() != 0 && seen.contains(&address) {
+            return Err("twice in the list".to_owned());
+        }
+        seen.push(address);
+        Ok(address)
     })
 }
 

@@ -30,6 +30,8 @@ pub enum ServerError {
     Upstream(SocketAddr, io::Error),
     /// The process may not have so many sockets.
     Files(io::Error),
+    /// There is no such processor, or it may not be used.
+    Processor(usize),
     /// The system refused something else, named here.
     System(&'static str, io::Error),
 }
@@ -52,6 +54,13 @@ impl fmt::Display for ServerError {
                 write!(
                     f,
                     "cannot open all sockets: {error}; raise the limit (ulimit -n) or lower threads or upstream.ports"
+                )
+            }
+            Self::Processor(cpu) => {
+                write!(
+                    f,
+                    "processor {cpu} of cpus may not be used; this process has {:?}",
+                    net::cpu::available()
                 )
             }
             Self::System(what, error) => write!(f, "cannot {what}: {error}"),
@@ -79,6 +88,9 @@ impl Server {
     /// An address that cannot be listened on, an upstream server without a route, or a limit of the system.
     pub fn start(config: &Config, on_end: impl Fn() + Clone + Send + 'static) -> Result<Self, ServerError> {
         let processors = net::cpu::available();
+        if let Some(&cpu) = config.cpus.iter().find(|cpu| !processors.contains(cpu)) {
+            return Err(ServerError::Processor(cpu));
+        }
         let threads = match (config.threads, config.cpus.len()) {
             (0, 0) => processors.len(),
             (0, cpus) => cpus,

@@ -14,6 +14,9 @@ const OUTPUT_PAUSE_OCTETS: usize = 128 << 10;
 /// A client that leaves so many octets of answers waiting is cut off.
 const OUTPUT_MAX_OCTETS: usize = 1 << 20;
 
+/// Connections accepted in one round of work; the poller tells again of those that still wait.
+const ACCEPTS_AT_ONCE: usize = 64;
+
 /// One whole message with its length, so that every message fits.
 const INPUT_OCTETS: usize = 2 + 65_535;
 
@@ -68,9 +71,10 @@ impl TcpClients {
         self.listeners.iter()
     }
 
-    /// Takes waiting connections; those beyond the limit are closed at once.
+    /// Takes waiting connections, so many at once that other work has its turn; those beyond the limit are closed.
     pub fn accept(&mut self, poller: &Poller, listener: usize, now_ns: u64) {
-        while let Some(socket) = self.listeners.get(listener) {
+        for _ in 0..ACCEPTS_AT_ONCE {
+            let Some(socket) = self.listeners.get(listener) else { return };
             match socket.accept() {
                 Ok((stream, peer)) => {
                     // What goes wrong here concerns this connection alone, and dropping it ends it.
@@ -138,15 +142,18 @@ impl TcpClients {
         Some((connection.peer, std::mem::take(&mut connection.input)))
     }
 
-    /// Takes back the octets after the last whole message, and notes how many messages there were.
-    pub fn keep(&mut self, number: u64, mut input: Vec<u8>, used: usize, messages: usize, now_ns: u64) {
+    /// Notes that a whole message came. Its answer may follow at once.
+    pub fn expect_answer(&mut self, number: u64, now_ns: u64) {
+        let Some(connection) = self.get_mut(number) else { return };
+        connection.outstanding += 1;
+        connection.active_ns = now_ns;
+    }
+
+    /// Takes back the octets after the last whole message.
+    pub fn keep(&mut self, number: u64, mut input: Vec<u8>, used: usize) {
         let Some(connection) = self.get_mut(number) else { return };
         input.drain(..used);
         connection.input = input;
-        connection.outstanding += messages;
-        if messages > 0 {
-            connection.active_ns = now_ns;
-        }
         self.dirty.push(number);
     }
 

@@ -193,13 +193,13 @@ impl Worker {
         }
         let Some((address, input)) = self.outlet.tcp_clients.read(number) else { return };
         let client = Client { address, channel: Channel::Tcp { connection: number } };
-        let (mut used, mut messages, now_ns) = (0, 0, self.outlet.now_ns);
+        let (mut used, now_ns) = (0, self.outlet.now_ns);
         while let Some(message) = take_frame(&input[used..]) {
+            self.outlet.tcp_clients.expect_answer(number, now_ns);
             self.machine.handle_client(now_ns, client, message, &mut self.outlet);
             used += 2 + message.len();
-            messages += 1;
         }
-        self.outlet.tcp_clients.keep(number, input, used, messages, now_ns);
+        self.outlet.tcp_clients.keep(number, input, used);
     }
 
     /// Sends everything. Failures that show up on the way may make the machine send more.
