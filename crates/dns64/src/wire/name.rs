@@ -1,0 +1,185 @@
+//! Domain names (RFC 1035 3.1, 4.1.4).
+
+use std::fmt;
+
+use super::{Malformed, NAME_LENGTH_MAX};
+
+/// The most compression pointers that are followed in one name: as many as a name has labels.
+const POINTERS_MAX: usize = NAME_LENGTH_MAX / 2;
+
+/// A domain name in uncompressed wire format, its case kept.
+#[derive(Clone, Copy)]
+pub struct Name {
+    octets: [u8; NAME_LENGTH_MAX],
+    length: u8,
+}
+
+impl Name {
+    /// The root.
+    pub const ROOT: Self = Self { octets: [0; NAME_LENGTH_MAX], length: 1 };
+
+    /// Reads a name that may be compressed; returns it with the position after it.
+    ///
+    /// # Errors
+    /// A label of a reserved kind, a pointer that does not point backwards, a name of over 255 octets, or no end.
+    pub fn parse(message: &[u8], at: usize) -> Result<(Self, usize), Malformed> {
+        let mut name = Self::ROOT;
+        let mut length = 0usize;
+        let mut position = at;
+        let mut end = None;
+        let mut lowest = at;
+        let mut pointers = 0;
+        loop {
+            let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
+            match octet & 0xc0 {
+                0x00 => {
+                    let label = message
+                        .get(position..=position + usize::from(octet))
+                        .ok_or(Malformed("label runs over the end"))?;
+                    let place = name
+                        .octets
+                        .get_mut(length..length + label.len())
+                        .ok_or(Malformed("name over 255 octets"))?;
+                    place.copy_from_slice(label);
+                    length += label.len();
+                    position += label.len();
+                    if octet == 0 {
+                        name.length = length as u8;
+                        return Ok((name, end.unwrap_or(position)));
+                    }
+                }
+                0xc0 => {
+                    let &low = message.get(position + 1).ok_or(Malformed("pointer runs over the end"))?;
+                    let target = usize::from(octet & 0x3f) << 8 | usize::from(low);
+                    // Strictly backwards from everything read so far: no loop is possible.
+                    if target >= lowest {
+                        return Err(Malformed("compression pointer does not point backwards"));
+                    }
+                    // One before each label is plenty; thousands in a row would cost a reader its time.
+                    pointers += 1;
+                    if pointers > POINTERS_MAX {
+                        return Err(Malformed("too many compression pointers"));
+                    }
+                    end.get_or_insert(position + 2);
+                    position = target;
+                    lowest = target;
+                }
+                _ => return Err(Malformed("reserved label type")),
+            }
+        }
+    }
+
+    /// Reads a name from text without escapes, for example `dns64perf.test`; a dot at the end may be left out.
+    ///
+    /// # Errors
+    /// An empty label, one of over 63 octets, or a name of over 255.
+    pub fn from_text(text: &str) -> Result<Self, Malformed> {
+        let mut name = Self::ROOT;
+        let text = text.strip_suffix('.').unwrap_or(text);
+        let mut length = 0;
+        for label in text.split('.').filter(|_| !text.is_empty()) {
+            if label.is_empty() || label.len() > 63 {
+                return Err(Malformed("a label must have 1 to 63 characters"));
+            }
+            let place = name
+                .octets
+                .get_mut(length..=length + label.len())
+                .ok_or(Malformed("name over 255 octets"))?;
+            place[0] = label.len() as u8;
+            place[1..].copy_from_slice(label.as_bytes());
+            length += label.len() + 1;
+        }
+        *name.octets.get_mut(length).ok_or(Malformed("name over 255 octets"))? = 0;
+        name.length = length as u8 + 1;
+        Ok(name)
+    }
+
+    /// The wire format, with the root label at its end.
+    pub fn as_wire(&self) -> &[u8] {
+        &self.octets[..usize::from(self.length)]
+    }
+
+    /// The labels without the root.
+    pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.as_wire();
+        std::iter::from_fn(move || {
+            let (&length, tail) = rest.split_first().filter(|(length, _)| **length != 0)?;
+            let (label, tail) = tail.split_at(usize::from(length));
+            rest = tail;
+            Some(label)
+        })
+    }
+
+    /// The name without its first label; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        let skip = usize::from(self.octets[0]) + 1;
+        (skip > 1).then(|| {
+            let mut parent = Self::ROOT;
+            let rest = &self.as_wire()[skip..];
+            parent.octets[..rest.len()].copy_from_slice(rest);
+            parent.length = rest.len() as u8;
+            parent
+        })
+    }
+
+    /// This name with `new` in the place of `old`, which is an ending of it (RFC 6672 2.2).
+    ///
+    /// # Errors
+    /// `old` is longer than the name, or the new name has over 255 octets.
+    pub fn with_ending(&self, old: &Self, new: &Self) -> Result<Self, Malformed> {
+        let kept = self.as_wire().len().checked_sub(old.as_wire().len());
+        let kept = &self.as_wire()[..kept.ok_or(Malformed("ending longer than the name"))?];
+        let mut name = Self::ROOT;
+        let length = kept.len() + new.as_wire().len();
+        let place = name.octets.get_mut(..length).ok_or(Malformed("name over 255 octets"))?;
+        place[..kept.len()].copy_from_slice(kept);
+        place[kept.len()..].copy_from_slice(new.as_wire());
+        name.length = length as u8;
+        Ok(name)
+    }
+
+    /// Whether this is `ancestor` or a name below it, whatever the case.
+    pub fn is_under(&self, ancestor: &Self) -> bool {
+        let (own, other) = (self.as_wire(), ancestor.as_wire());
+        let Some(skip) = own.len().checked_sub(other.len()) else { return false };
+        let mut at = 0;
+        while at < skip {
+            at += usize::from(own[at]) + 1;
+        }
+        at == skip && own[skip..].eq_ignore_ascii_case(other)
+    }
+}
+
+impl PartialEq for Name {
+    /// Whatever the case (RFC 4343). Length octets are below 64 and so are never letters.
+    fn eq(&self, other: &Self) -> bool {
+        self.as_wire().eq_ignore_ascii_case(other.as_wire())
+    }
+}
+
+impl Eq for Name {}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.length == 1 {
+            return f.write_str(".");
+        }
+        for label in self.labels() {
+            for &octet in label {
+                match octet {
+                    b'.' | b'\\' => write!(f, "\\{}", char::from(octet))?,
+                    0x21..=0x7e => write!(f, "{}", char::from(octet))?,
+                    _ => write!(f, "\\{octet:03}")?,
+                }
+            }
+            f.write_str(".")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

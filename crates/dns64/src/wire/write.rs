@@ -1,0 +1,221 @@
+//! Messages, written into a buffer with name compression.
+
+use super::{Edns, HEADER_LENGTH, Name, Question, Record, Section, rtype};
+
+/// The message does not fit into the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow;
+
+/// How many names a [`Writer`] remembers for compression.
+const COMPRESSION_TARGETS: usize = 24;
+
+/// Writes a message into a buffer, with name compression; the case of every name is kept.
+pub struct Writer<'b> {
+    buffer: &'b mut [u8],
+    length: usize,
+    targets: [u16; COMPRESSION_TARGETS],
+    targets_used: usize,
+}
+
+impl<'b> Writer<'b> {
+    /// Starts a message: header with zero counts and the question.
+    ///
+    /// # Errors
+    /// The buffer is too small.
+    pub fn new(buffer: &'b mut [u8], id: u16, flags: u16, question: &Question) -> Result<Self, Overflow> {
+        let mut writer = Self { buffer, length: 0, targets: [0; COMPRESSION_TARGETS], targets_used: 0 };
+        let mut header = [0; HEADER_LENGTH];
+        header[..2].copy_from_slice(&id.to_be_bytes());
+        header[2..4].copy_from_slice(&flags.to_be_bytes());
+        header[5] = 1;
+        writer.put(&header)?;
+        writer.name(&question.name)?;
+        writer.put(&question.qtype.to_be_bytes())?;
+        writer.put(&question.qclass.to_be_bytes())?;
+        Ok(writer)
+    }
+
+    /// Adds a record whose RDATA holds no compressible name. On overflow nothing of it stays.
+    ///
+    /// # Errors
+    /// The record does not fit.
+    pub fn record(
+        &mut self,
+        section: Section,
+        owner: &Name,
+        rtype: u16,
+        class: u16,
+        ttl: u32,
+        rdata: &[u8],
+    ) -> Result<(), Overflow> {
+        self.record_with(section, owner, rtype, class, ttl, |writer| writer.put(rdata))
+    }
+
+    /// Adds a record whose RDATA `write_rdata` writes. On overflow nothing of it stays.
+    ///
+    /// # Errors
+    /// The record does not fit.
+    pub fn record_with(
+        &mut self,
+        section: Section,
+        owner: &Name,
+        rtype: u16,
+        class: u16,
+        ttl: u32,
+        write_rdata: impl FnOnce(&mut Self) -> Result<(), Overflow>,
+    ) -> Result<(), Overflow> {
+        let (length, targets_used) = (self.length, self.targets_used);
+        let written = self.try_record(section, owner, rtype, class, ttl, write_rdata);
+        if written.is_err() {
+            (self.length, self.targets_used) = (length, targets_used);
+        }
+        written
+    }
+
+    fn try_record(
+        &mut self,
+        section: Section,
+        owner: &Name,
+        rtype: u16,
+        class: u16,
+        ttl: u32,
+        write_rdata: impl FnOnce(&mut Self) -> Result<(), Overflow>,
+    ) -> Result<(), Overflow> {
+        self.name(owner)?;
+        let [type_high, type_low] = rtype.to_be_bytes();
+        let [class_high, class_low] = class.to_be_bytes();
+        let [a, b, c, d] = ttl.to_be_bytes();
+        self.put(&[type_high, type_low, class_high, class_low, a, b, c, d, 0, 0])?;
+        let rdata_at = self.length;
+        write_rdata(self)?;
+        let rdata_length = u16::try_from(self.length - rdata_at).map_err(|_| Overflow)?;
+        self.buffer[rdata_at - 2..rdata_at].copy_from_slice(&rdata_length.to_be_bytes());
+        let count_at = 4 + 2 * section as usize;
+        let count = u16::from_be_bytes([self.buffer[count_at], self.buffer[count_at + 1]]);
+        let count = count.checked_add(1).ok_or(Overflow)?;
+        self.buffer[count_at..count_at + 2].copy_from_slice(&count.to_be_bytes());
+        Ok(())
+    }
+
+    /// Copies a record of another message: names in its RDATA are decompressed where the type may hold compressed
+    /// ones (RFC 3597 4). `Ok(false)` means that its names are malformed and nothing was written.
+    ///
+    /// # Errors
+    /// The record does not fit.
+    pub fn copy(&mut self, record: &Record<'_>, ttl: u32) -> Result<bool, Overflow> {
+        let Ok(owner) = record.owner() else { return Ok(false) };
+        let (first, names) = match record.rtype {
+            rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME => (0, 1),
+            rtype::MX => (2, 1),
+            rtype::SRV => (6, 1),
+            rtype::SOA => (0, 2),
+            _ => (0, 0),
+        };
+        let mut rdata_names = [Name::ROOT; 2];
+        let mut at = first;
+        for name in &mut rdata_names[..names] {
+            let Ok((read, end)) = record.name_in_rdata(at) else { return Ok(false) };
+            (*name, at) = (read, end);
+        }
+        let Record { section, rtype, class, rdata, .. } = *record;
+        let may_compress = !matches!(rtype, rtype::DNAME | rtype::SRV);
+        self.record_with(section, &owner, rtype, class, ttl, |writer| {
+            writer.put(&rdata[..first])?;
+            for name in &rdata_names[..names] {
+                if may_compress { writer.name(name)? } else { writer.put(name.as_wire())? }
+            }
+            writer.put(&rdata[at..])
+        })?;
+        Ok(true)
+    }
+
+    /// Adds an OPT record (RFC 6891 6.1).
+    ///
+    /// # Errors
+    /// The record does not fit.
+    pub fn edns(&mut self, edns: &Edns, options: &[u8]) -> Result<(), Overflow> {
+        let flags = if edns.dnssec_ok { 0x80 } else { 0 };
+        let ttl = u32::from_be_bytes([edns.extended_rcode, edns.version, flags, 0]);
+        self.record(Section::Additional, &Name::ROOT, rtype::OPT, edns.payload_octets, ttl, options)
+    }
+
+    /// Adds octets as they are.
+    ///
+    /// # Errors
+    /// They do not fit.
+    pub fn put(&mut self, octets: &[u8]) -> Result<(), Overflow> {
+        let place = self.buffer.get_mut(self.length..self.length + octets.len()).ok_or(Overflow)?;
+        place.copy_from_slice(octets);
+        self.length += octets.len();
+        Ok(())
+    }
+
+    /// Adds a name, compressed where an equal ending stands in the message already (RFC 1035 4.1.4).
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn name(&mut self, name: &Name) -> Result<(), Overflow> {
+        let wire = name.as_wire();
+        let mut at = 0;
+        while wire[at] != 0 {
+            if let Some(target) = self.find(&wire[at..]) {
+                return self.put(&(0xc000 | target).to_be_bytes());
+            }
+            self.remember();
+            let next = at + 1 + usize::from(wire[at]);
+            self.put(&wire[at..next])?;
+            at = next;
+        }
+        self.put(&[0])
+    }
+
+    fn find(&self, ending: &[u8]) -> Option<u16> {
+        self.targets[..self.targets_used]
+            .iter()
+            .copied()
+            .find(|&target| self.stands_at(usize::from(target), ending))
+    }
+
+    /// Whether the name written at `at` is `ending`, octet for octet.
+    fn stands_at(&self, mut at: usize, mut ending: &[u8]) -> bool {
+        loop {
+            let octet = self.buffer[at];
+            if octet & 0xc0 == 0xc0 {
+                at = usize::from(u16::from_be_bytes([octet & 0x3f, self.buffer[at + 1]]));
+                continue;
+            }
+            let label_length = usize::from(octet) + 1;
+            let (Some(label), Some(written)) =
+                (ending.get(..label_length), self.buffer[..self.length].get(at..at + label_length))
+            else {
+                return false;
+            };
+            if label != written {
+                return false;
+            }
+            if octet == 0 {
+                return true;
+            }
+            ending = &ending[label_length..];
+            at += label_length;
+        }
+    }
+
+    fn remember(&mut self) {
+        if self.targets_used < COMPRESSION_TARGETS && self.length < 0x4000 {
+            self.targets[self.targets_used] = self.length as u16;
+            self.targets_used += 1;
+        }
+    }
+
+    /// Sets flag bits in the header that stands already.
+    pub fn set_flags(&mut self, mask: u16) {
+        let flags = u16::from_be_bytes([self.buffer[2], self.buffer[3]]) | mask;
+        self.buffer[2..4].copy_from_slice(&flags.to_be_bytes());
+    }
+
+    /// The number of octets written.
+    pub fn finish(self) -> usize {
+        self.length
+    }
+}
