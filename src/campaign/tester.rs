@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use engine::pacer::Schedule;
 use engine::record::Trial;
-use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, place};
+use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_auth_drops, place};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use net::measure::{self, Measured};
@@ -153,7 +153,7 @@ impl Tester {
         }
         trial.started_utc = humantime::format_rfc3339_millis(started).to_string();
         trial.first_name = workload.spec().first_name;
-        attribute(&mut trial, after.since(&before), target.server.port(), measured.interrupted);
+        attribute(&mut trial, after.since(&before), target, measured.interrupted);
         Ok(Tried { trial, latency_ns: measured.stats.latency_ns })
     }
 
@@ -239,8 +239,8 @@ struct Traffic {
 }
 
 /// Puts the counters of the machine and of the AuthDNS to the trial's account.
-fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_port: u16, interrupted: bool) {
-    let mut observation = seen.to_record(trial.sent, server_port);
+fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target, interrupted: bool) {
+    let mut observation = seen.to_record(trial.sent, target.server.port());
     if let Some(auth) = auth {
         observation.auth_queries = Some(auth.queries);
         observation.auth_answers = Some(auth.answers);
@@ -259,6 +259,7 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_po
     ] {
         attribute_loss(trial, place, drops.unwrap_or(0));
     }
+    excuse_auth_drops(trial, observation.auth_socket_drops.unwrap_or(0), target.validity);
     let foreign_pct = observation.foreign_cpu_pct.unwrap_or(0.0);
     if let Some(void) = trial.void.as_mut().filter(|_| foreign_pct >= FOREIGN_PCT && !interrupted) {
         void.push_str(&format!(" (other programs used {foreign_pct:.0} % of a processor meanwhile)"));
