@@ -214,3 +214,49 @@ fn a_selftest_says_what_it_certifies() {
     let trials = selftest["trials"].as_array().unwrap();
     assert!(trials.iter().all(|trial| number(trial, "invalid") == 0 && number(trial, "rate_qps") == 1100));
 }
+
+#[test]
+fn names_with_a_aaaa_of_their_own_do_not_fail_the_selftest() {
+    let _alone = alone();
+    let output = sextant(&["selftest", "--rate", "200", "--duration", "0.3", "--aaaa-share", "50", "--json"]);
+    let selftest = json(&output);
+    let trials = selftest["trials"].as_array().unwrap();
+    assert!(trials.iter().all(|trial| number(trial, "invalid") == 0), "{selftest}");
+}
+
+#[test]
+fn a_closed_or_full_standard_output_is_no_panic() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let arguments = ["trial", "--server", &server, "--rate", "100", "--duration", "0.2"];
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command(&arguments).stdout(full).spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let text = stderr(&output);
+    assert!(text.contains("cannot write to standard output") && text.lines().count() == 1, "{text}");
+    let mut child = command(&arguments).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        matches!(output.status.code(), Some(0 | 1 | 3)) && output.stderr.is_empty(),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_kept_trial_is_not_overwritten_and_knows_its_machine() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("kept");
+    let arguments =
+        ["trial", "--server", &server, "--rate", "100", "--duration", "0.2", "--out", out.to_str().unwrap()];
+    sextant(&arguments);
+    let kept = std::fs::read(out.join("trial.json")).unwrap();
+    assert!(std::fs::metadata(out.join("manifest.json")).unwrap().len() > 100);
+    let again = sextant(&arguments);
+    assert_eq!(again.status.code(), Some(3));
+    assert!(stderr(&again).contains("holds results already"), "{}", stderr(&again));
+    assert_eq!(std::fs::read(out.join("trial.json")).unwrap(), kept);
+}
