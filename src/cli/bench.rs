@@ -155,7 +155,7 @@ impl SearchOptions {
 /// An address and port; an empty address is the IPv6 loopback.
 fn parse_dut(text: &str) -> Result<SocketAddr, String> {
     let port_alone = text.strip_prefix("[]:").or_else(|| text.strip_prefix(':'));
-    if let Some(port) = port_alone {
+    if let Some(port) = port_alone.filter(|port| !port.contains(':')) {
         let port = port.parse().map_err(|_| format!("'{port}' is not a port"))?;
         return Ok((Ipv6Addr::LOCALHOST, port).into());
     }
