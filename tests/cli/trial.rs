@@ -260,3 +260,14 @@ fn a_kept_trial_is_not_overwritten_and_knows_its_machine() {
     assert!(stderr(&again).contains("holds results already"), "{}", stderr(&again));
     assert_eq!(std::fs::read(out.join("trial.json")).unwrap(), kept);
 }
+
+#[test]
+fn a_rate_beyond_the_machine_is_given_up() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let options = ["--rate", "100000000", "--duration", "0.1", "--json"];
+    let output = sextant(&[&["trial", "--server", &server], &options[..]].concat());
+    let trial = json(&output);
+    check(&trial, output.status.code());
+    assert!(trial["void"].as_str().unwrap().contains("cannot send so fast"), "{trial}");
+}

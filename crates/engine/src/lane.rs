@@ -8,7 +8,7 @@
 use dns64::wire::Header;
 
 use crate::matcher::judge;
-use crate::pacer::Schedule;
+use crate::pacer::{SECOND_NS, Schedule};
 use crate::stats::Stats;
 use crate::workload::Workload;
 
@@ -38,7 +38,7 @@ impl LaneSpec {
     /// How many queries' lateness is remembered: a quarter more than are in flight when every answer takes the timeout.
     fn remembered(&self) -> u64 {
         let in_time = u128::from(self.schedule.rate_qps / self.lanes.max(1)) * u128::from(self.timeout_ns)
-            / u128::from(crate::pacer::SECOND_NS)
+            / u128::from(SECOND_NS)
             + 1;
         let in_time = u64::try_from(in_time + in_time / 4).unwrap_or(u64::MAX);
         in_time.min(self.queries()).clamp(REMEMBERED_MIN, REMEMBERED_MAX).next_power_of_two()
@@ -193,6 +193,13 @@ impl Lane {
             && (self.answered_in_total == self.queries || now_ns >= self.listen_until_ns())
     }
 
+    /// Whether the sender is behind by more than the whole schedule and a second: the trial is void long since, and at
+    /// the rates that options allow the rest could take hours.
+    pub fn is_hopeless(&self, now_ns: u64) -> bool {
+        let length_ns = self.spec.schedule.end_ns() - self.spec.schedule.start_ns;
+        self.next_due_ns().is_some_and(|due_ns| now_ns.saturating_sub(due_ns) > length_ns + SECOND_NS)
+    }
+
     /// When the lane stops to listen, in ns.
     pub fn listen_until_ns(&self) -> u64 {
         self.spec.schedule.due_ns(self.spec.schedule.queries.saturating_sub(1)) + self.spec.listen_ns
@@ -226,8 +233,8 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pacer::SECOND_NS;
     use crate::workload::tests::workload;
+    use SECOND_NS;
     use dns64::wire::{CLASS_IN, Message, Section, Writer, rtype};
     use proptest::prelude::*;
 
@@ -333,6 +340,14 @@ mod tests {
         let distinct: std::collections::HashSet<_> =
             sent.iter().map(|(socket, query)| (*socket, query[0], query[1])).collect();
         assert_eq!(distinct.len(), sent.len());
+    }
+
+    #[test]
+    fn a_sender_that_is_late_by_its_whole_schedule_gives_up() {
+        let mut lane = lane(1000, 0, 1, 1);
+        assert!(!lane.is_hopeless(START + 2 * SECOND_NS) && lane.is_hopeless(START + 2 * SECOND_NS + 1));
+        send_all(&mut lane, START + SECOND_NS);
+        assert!(!lane.is_hopeless(u64::MAX), "all is sent");
     }
 
     #[test]

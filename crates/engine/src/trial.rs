@@ -62,7 +62,7 @@ pub struct OwnFaults {
 pub mod place {
     /// The kernel refused to send.
     pub const OWN_SEND_ERROR: &str = "own_send_error";
-    /// Never sent, because the trial was cut short.
+    /// Never sent, because the trial was cut short or the Tester gave up.
     pub const UNSENT: &str = "unsent";
     /// Dropped at the Measurer's sockets.
     pub const OWN_SOCKET_DROP: &str = "own_socket_drop";
@@ -128,6 +128,13 @@ fn void_reason(trial: &Trial, stats: &Stats, faults: OwnFaults, tolerance: &Tole
     }
     if stats.send_errors > 0 {
         return Some(format!("the Tester could not send {} queries (send errors)", stats.send_errors));
+    }
+    let unsent = trial.scheduled.saturating_sub(stats.sent);
+    if unsent > 0 {
+        return Some(format!(
+            "the Tester cannot send so fast: {unsent} of {} queries never left",
+            trial.scheduled
+        ));
     }
     if faults.socket_drops > 0 {
         return Some(format!("the Tester dropped {} answers at its own sockets", faults.socket_drops));
@@ -271,6 +278,9 @@ mod tests {
         let mut refused = stats.clone();
         refused.note_send_errors(2);
         assert!(void(&refused, OwnFaults::default()).contains("could not send 2"));
+        let mut unsent = stats.clone();
+        (unsent.sent, unsent.valid) = (unsent.sent - 5, unsent.valid - 5);
+        assert!(void(&unsent, OwnFaults::default()).contains("5 of 10000 queries never left"));
         let mut late = Stats::new(schedule);
         for n in 0..schedule.queries {
             late.note_sent(schedule.due_ns(n), schedule.due_ns(n) + 20_000_000);

@@ -213,7 +213,7 @@ pub fn drive(
     let (mut receive_at_ns, mut help_at_ns) = (0, 0);
     loop {
         let now_ns = clock::monotonic_ns();
-        if lane.is_done(now_ns) {
+        if lane.is_done(now_ns) || lane.is_hopeless(now_ns) {
             return Ok(driven);
         }
         if stop.load(Ordering::Relaxed) {
