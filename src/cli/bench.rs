@@ -29,7 +29,7 @@ Examples:
   sextant bench                        dns64d and everything else on this machine
   sextant bench --peer unbound         Unbound from its Debian package
   sextant bench --preset rfc8219       60 s trials, 20 repetitions: many hours
-  sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 64:ff9b::/96
+  sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 2001:db8:64::/96
       a server that you run; let it forward dns64perf.test to 127.0.0.1:5300")]
 pub struct BenchArgs {
     /// The server to measure: dns64d, or one from a Debian package (see: sextant peers list)
