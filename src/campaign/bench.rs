@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use engine::record::{Dut, Environment, Results, Run, SCHEMA, Settings, State};
-use engine::search::{Found, Next, Point, bracket, loss_inversions, next};
+use engine::search::{Found, Mode, Next, Point, bracket, loss_inversions, next};
 use engine::statistics::summarize;
 
 use super::progress::{Doing, Progress, short_duration, trial_line};
@@ -108,9 +108,9 @@ impl Bench<'_> {
         self.announce();
         for repetition in 0..self.plan.repetitions {
             self.search(results, repetition)?;
-            summarize_runs(results);
+            self.conclude(results);
             self.save(results)?;
-            self.render(results)?;
+            report::write_all(results, self.store.directory())?;
         }
         self.latency(results)
     }
@@ -136,10 +136,17 @@ impl Bench<'_> {
             let why = "the self-test of RFC 8219 9.2.1 failed at every rate: this machine cannot measure now";
             return Err(Ended::Unfit(why.into()));
         }
-        self.progress
-            .say(&format!("  self-test passed: certified for rates up to {} q/s", grouped(certified_qps)));
+        let certified = grouped(certified_qps);
+        let [lowest_qps, highest_qps] = self.plan.range_qps;
+        let needed_qps = if matches!(self.plan.mode, Mode::Fixed { .. }) { highest_qps } else { lowest_qps };
+        if certified_qps < needed_qps {
+            let needed = grouped(needed_qps);
+            return Err(Ended::Unfit(format!(
+                "the self-test certifies this Tester for rates up to {certified} q/s, but {needed} q/s was asked for: use a lower rate or more --threads"
+            )));
+        }
+        self.progress.say(&format!("  self-test passed: certified for rates up to {certified} q/s"));
         self.plan.range_qps[1] = certified_qps;
-        self.plan.range_qps[0] = self.plan.range_qps[0].min(certified_qps);
         results.settings.rate_range_qps = self.plan.range_qps;
         Ok(())
     }
@@ -167,12 +174,12 @@ impl Bench<'_> {
                 Next::Unfit(rate_qps) => return Err(Ended::Unfit(unfit(results, rate_qps))),
             };
             let tried = self.try_rate(results, &phase, rate_qps, Some(&history))?;
-            history.push(Point::of(&tried.trial));
+            history.push(Point::of(&tried.trial, self.target.validity));
             let run = results.runs.last_mut().expect("pushed above");
-            run.trials.push(tried.trial);
+            run.trials.push(tried.trial.clone());
             run.qps = bracket(&spec, &history).passed_qps;
             run.loss_inversions = loss_inversions(&history);
-            self.save(results)?;
+            self.keep(results, &phase, &tried)?;
             self.settle();
         };
         let Found { qps, stop_width_qps, at_ceiling } = found;
@@ -192,9 +199,8 @@ impl Bench<'_> {
             return Ok(());
         }
         let tried = self.try_rate(results, "half the rate", half, None)?;
-        results.latency_trial = Some(tried.trial);
-        self.save(results)?;
-        Ok(())
+        results.latency_trial = Some(tried.trial.clone());
+        self.keep(results, "half the rate", &tried)
     }
 
     fn try_rate(
@@ -219,9 +225,16 @@ impl Bench<'_> {
         let tried =
             progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, plan.trial_ns))?;
         self.progress.say(&trial_line(phase, &tried.trial));
-        self.write_histogram(phase, &tried)?;
-        (self.alive)().map_err(Ended::ServerFailed)?;
         Ok(tried)
+    }
+
+    /// Puts a trial on disk that the record has taken, even if the server did not survive it.
+    fn keep(&mut self, results: &Results, phase: &str, tried: &Tried) -> Result<(), Ended> {
+        self.save(results)?;
+        // One interval of the HDR log for each trial.
+        let tag = format!("{}-{}qps", phase.replace([' ', '/'], "_"), tried.trial.rate_qps);
+        self.store.append_histogram(&tag, &tried.trial, &tried.latency_ns)?;
+        (self.alive)().map_err(Ended::ServerFailed)
     }
 
     /// By the runs so far, or by the bracket of the first one.
@@ -233,12 +246,6 @@ impl Bench<'_> {
         let whole = self.plan.forecast(1, expected);
         let this = whole.saturating_sub(self.plan.trial_time(false) * history.len() as u32);
         this + whole * self.plan.repetitions.saturating_sub(done + 1) + self.plan.trial_time(false)
-    }
-
-    /// One interval of the HDR log for each trial.
-    fn write_histogram(&self, phase: &str, tried: &Tried) -> io::Result<()> {
-        let tag = format!("{}-{}qps", phase.replace([' ', '/'], "_"), tried.trial.rate_qps);
-        self.store.append_histogram(&tag, &tried.trial, &tried.latency_ns)
     }
 
     /// The pause after a trial; a stop ends it.
@@ -255,12 +262,13 @@ impl Bench<'_> {
         self.store.save(results)
     }
 
-    fn render(&self, results: &mut Results) -> io::Result<()> {
+    /// What the runs so far say.
+    fn conclude(&self, results: &mut Results) {
+        summarize_runs(results);
         results.bottleneck = bottleneck::bottleneck(results);
         results.checklist = checklist::checklist(results);
         results.verdict = None;
         results.verdict = Some(report::verdict(results));
-        report::write_all(results, self.store.directory())
     }
 
     /// Puts the end into the record; a record that cannot be written is the end itself.
@@ -274,10 +282,11 @@ impl Bench<'_> {
         };
         results.finished_utc = Some(now_utc());
         results.environment = (self.environment)();
-        summarize_runs(results);
-        let written = self.render(results).and_then(|()| self.save(results));
+        self.conclude(results);
+        // The record first: should the disk be full, the report can be rendered from it elsewhere.
+        let written = self.save(results).and_then(|()| report::write_all(results, self.store.directory()));
         match (written, ended) {
-            (Err(error), Ended::Complete) => Ended::Record(error),
+            (Err(error), Ended::Complete | Ended::Interrupted) => Ended::Record(error),
             (_, ended) => ended,
         }
     }

@@ -16,7 +16,7 @@ mod tester;
 pub use bench::{Bench, Ended, empty_results, run};
 pub use plan::{Plan, Preset, SECOND_NS};
 pub use progress::{Doing, Progress, short_duration};
-pub use reach::{reach, reachable};
+pub use reach::{Unreached, reach, reachable};
 pub use selftest::{SELFTEST_FACTOR, certify, direct_auth};
 pub use store::Store;
 pub use tester::{Auth, MeasureError, Target, Tester};

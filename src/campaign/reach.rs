@@ -15,11 +15,26 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longer replies are cut.
 const REPLY_OCTETS: usize = 2048;
 
+/// Why no reply came.
+#[derive(Debug)]
+pub enum Unreached {
+    /// The user ended it.
+    Interrupted,
+    /// The server, or the way to it: one line.
+    Server(String),
+}
+
+impl From<String> for Unreached {
+    fn from(reason: String) -> Self {
+        Self::Server(reason)
+    }
+}
+
 /// Asks the server for the name before the first one of the next trial, so that no cache is warmed for it.
 ///
 /// # Errors
-/// Nothing listens there, or no reply came: one line that says what to do. What the reply says does not matter.
-pub fn reach(target: &Target, tester: &Tester) -> Result<(), String> {
+/// Nothing listens there, or no reply came. What the reply says does not matter.
+pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
     let server = target.server;
     let first_name = tester.next_name.wrapping_sub(1);
     let spec = WorkloadSpec { first_name, ..target.workload.clone() };
@@ -33,7 +48,7 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), String> {
     let mut last = "no answer".to_owned();
     for id in 0..ATTEMPTS {
         if tester.stopped() {
-            return Err("interrupted".into());
+            return Err(Unreached::Interrupted);
         }
         match ask(&socket, &workload, id) {
             Ok(true) => return Ok(()),
@@ -41,15 +56,25 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), String> {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 return Err(format!(
                     "nothing listens at {server} (connection refused): is the server running?"
-                ));
+                )
+                .into());
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(error) => return Err(cannot(error)),
+            // A signal interrupts the call; whether it means the end is asked next.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
+            Err(error) => return Err(cannot(error).into()),
         }
+    }
+    if tester.stopped() {
+        return Err(Unreached::Interrupted);
     }
     Err(format!(
         "{last} from {server} in {ATTEMPTS} s: is the server running, and does it allow this client?"
-    ))
+    )
+    .into())
 }
 
 /// Whether a reply with the query's ID and question came.

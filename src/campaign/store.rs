@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use engine::record::{Results, Trial};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
 use serde::Serialize;
 
 /// A result directory.
@@ -29,7 +29,7 @@ impl Store {
         };
         let store = Self { directory };
         fs::create_dir_all(store.directory.join("logs")).map_err(|error| store.named(&error))?;
-        if store.directory.join("results.json").exists() {
+        if ["results.json", "trial.json"].iter().any(|name| store.directory.join(name).exists()) {
             let message =
                 format!("{} holds results already; choose another --out", store.directory.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
@@ -49,7 +49,7 @@ impl Store {
     /// # Errors
     /// The disk is full or gone; what was there before stays. The message names the directory.
     pub fn save(&self, results: &Results) -> io::Result<()> {
-        self.save_json("results.json", results).map_err(|error| self.named(&error))
+        self.save_json("results.json", results)
     }
 
     /// Writes a value as JSON under a name.
@@ -59,7 +59,7 @@ impl Store {
     pub fn save_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(value)?;
         text.push(b'\n');
-        self.write(name, &text)
+        self.write(name, &text).map_err(|error| self.named(&error))
     }
 
     /// Writes a file whole: under another name first, on disk, then renamed.
@@ -83,17 +83,22 @@ impl Store {
     /// Adds the latencies of a trial to `latency.hlog`, as one interval with a tag (HDR histogram log, version 1.3).
     ///
     /// # Errors
-    /// The disk is full or gone.
+    /// Likewise.
     pub fn append_histogram(&self, tag: &str, trial: &Trial, latency_ns: &Histogram<u64>) -> io::Result<()> {
-        let path = self.directory.join("latency.hlog");
-        let mut file = File::options().create(true).append(true).open(path)?;
-        let failed = |error: &dyn std::fmt::Debug| io::Error::other(format!("latency.hlog: {error:?}"));
+        self.append_interval(tag, trial, latency_ns).map_err(|error| self.named(&error))
+    }
+
+    fn append_interval(&self, tag: &str, trial: &Trial, latency_ns: &Histogram<u64>) -> io::Result<()> {
+        let mut file = File::options().create(true).append(true).open(self.directory.join("latency.hlog"))?;
         let mut serializer = V2DeflateSerializer::new();
         let mut log = IntervalLogWriterBuilder::new()
             .add_comment(&format!("latencies in ns of valid answers, trial started {}", trial.started_utc))
             .begin_log_with(&mut file, &mut serializer)?;
         let length = Duration::from_secs_f64(trial.duration_s.max(0.0));
-        log.write_histogram(latency_ns, Duration::ZERO, length, Tag::new(tag)).map_err(|error| failed(&error))
+        log.write_histogram(latency_ns, Duration::ZERO, length, Tag::new(tag)).map_err(|error| match error {
+            IntervalLogWriterError::IoError(error) => error,
+            other => io::Error::other(other.to_string()),
+        })
     }
 
     fn named(&self, error: &io::Error) -> io::Error {

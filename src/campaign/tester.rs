@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use engine::pacer::Schedule;
 use engine::record::{Outcome, Trial};
-use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, place};
+use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_auth_drops, place};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use net::measure::{self, Measured};
@@ -56,6 +57,10 @@ pub enum MeasureError {
         /// Queries of the trial.
         need: u64,
     },
+    /// So short that no query is due.
+    NoQueries,
+    /// The accounts of the trial need more memory than [`MEMORY_MAX_OCTETS`]: so much, in octets.
+    TooLarge(u64),
     /// Sockets could not be opened or broke.
     Io(io::Error),
 }
@@ -66,7 +71,16 @@ impl fmt::Display for MeasureError {
             Self::Suffix(error) => error.fmt(f),
             Self::TooFewNames { have, need } => write!(
                 f,
-                "the range holds {have} names but the trial asks {need}, each once: widen --names, or lower --rate or --duration"
+                "the range holds {have} names but the trial asks {need}, each once: widen --names, or lower the rate or --duration"
+            ),
+            Self::NoQueries => {
+                f.write_str("no query is due in a trial so short: raise the rate or --duration")
+            }
+            Self::TooLarge(octets) => write!(
+                f,
+                "the accounts of the trial need {} MiB, {} MiB is allowed: lower the rate, --duration, --timeout or --threads",
+                octets >> 20,
+                MEMORY_MAX_OCTETS >> 20
             ),
             Self::Io(error) => write!(f, "the Measurer's sockets failed: {error}"),
         }
@@ -74,6 +88,9 @@ impl fmt::Display for MeasureError {
 }
 
 impl std::error::Error for MeasureError {}
+
+/// The most memory for the accounts of a trial in octets: a day with eight threads, or every IPv4 address once.
+const MEMORY_MAX_OCTETS: u64 = 4 << 30;
 
 /// A trial and its distribution.
 pub struct Tried {
@@ -119,18 +136,14 @@ impl Tester {
         rate_qps: u64,
         duration_ns: u64,
     ) -> Result<Tried, MeasureError> {
+        let plan = self.plan(target, rate_qps, duration_ns)?;
         let spec = WorkloadSpec { first_name: self.next_name, ..target.workload.clone() };
         let names = spec.names.size();
-        let need = (u128::from(rate_qps) * u128::from(duration_ns) / 1_000_000_000) as u64;
-        if need > names {
-            return Err(MeasureError::TooFewNames { have: names, need });
-        }
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let started = SystemTime::now();
         let observer = Observer::new(target.pid, &[target.server.port()]);
         let before = Reading::take(&observer, auth);
-        let measured =
-            self.measure(target, auth, &workload, rate_qps, duration_ns).map_err(MeasureError::Io)?;
+        let measured = self.measure(&plan, auth, &workload).map_err(MeasureError::Io)?;
         let after = Reading::take(&observer, auth);
         self.next_name = (self.next_name + measured.schedule.queries) & (names - 1);
 
@@ -142,21 +155,15 @@ impl Tester {
         }
         trial.started_utc = humantime::format_rfc3339_millis(started).to_string();
         trial.first_name = workload.spec().first_name;
-        attribute(&mut trial, after.since(&before), target.server.port());
+        attribute(&mut trial, after.since(&before), target);
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
         Ok(Tried { trial, latency_ns: measured.stats.latency_ns })
     }
 
-    fn measure(
-        &self,
-        target: &Target,
-        auth: Option<&Auth>,
-        workload: &Workload,
-        rate_qps: u64,
-        duration_ns: u64,
-    ) -> io::Result<Measured> {
+    /// What the Measurer's threads are told.
+    fn plan(&self, target: &Target, rate_qps: u64, duration_ns: u64) -> Result<measure::Plan, MeasureError> {
         let plan = measure::Plan {
             rate_qps,
             duration_ns,
@@ -169,15 +176,31 @@ impl Tester {
             },
             prioritized: self.alone,
         };
+        let (have, need) = (target.workload.names.size(), Schedule::new(0, rate_qps, duration_ns).queries);
+        let memory_octets = plan.memory_octets(self.cpus.len());
+        match need {
+            0 => Err(MeasureError::NoQueries),
+            _ if need > have => Err(MeasureError::TooFewNames { have, need }),
+            _ if memory_octets > MEMORY_MAX_OCTETS => Err(MeasureError::TooLarge(memory_octets)),
+            _ => Ok(plan),
+        }
+    }
+
+    fn measure(
+        &self,
+        plan: &measure::Plan,
+        auth: Option<&Auth>,
+        workload: &Workload,
+    ) -> io::Result<Measured> {
         let Some(auth) = auth.filter(|auth| auth.hosted) else {
-            return measure::run(&plan, workload, &self.cpus, None, &self.stop);
+            return measure::run(plan, workload, &self.cpus, None, &self.stop);
         };
         let mut services = auth.authority.take_services();
         let mut work = || {
             let polled = services.iter_mut().map(|service| service.poll(AUTH_BATCHES_AT_ONCE).unwrap_or(0));
             polled.sum()
         };
-        let measured = measure::run(&plan, workload, &self.cpus, Some(&mut work), &self.stop);
+        let measured = measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop);
         auth.authority.give_back(services);
         measured
     }
@@ -221,8 +244,8 @@ struct Traffic {
 }
 
 /// Puts the counters of the machine and of the AuthDNS to the trial's account.
-fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_port: u16) {
-    let mut observation = seen.to_record(trial.sent, server_port);
+fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target) {
+    let mut observation = seen.to_record(trial.sent, target.server.port());
     if let Some(auth) = auth {
         observation.auth_queries = Some(auth.queries);
         observation.auth_answers = Some(auth.answers);
@@ -241,6 +264,7 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), server_po
     ] {
         attribute_loss(trial, place, drops.unwrap_or(0));
     }
+    excuse_auth_drops(trial, observation.auth_socket_drops.unwrap_or(0), target.validity);
     trial.observation = Some(observation);
 }
 

@@ -1,16 +1,17 @@
 //! `sextant bench`: the main job.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use engine::record::{Dut, Environment, Results, Settings};
 use engine::search::Mode;
 
-use super::common::{Failure, QueryArgs, TesterArgs, rate, seconds};
+use super::common::{Failure, QueryArgs, TesterArgs, print, print_json, rate, seconds};
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
 use crate::campaign::{
@@ -28,7 +29,7 @@ Examples:
   sextant bench                        dns64d and everything else on this machine
   sextant bench --peer unbound         Unbound from its Debian package
   sextant bench --preset rfc8219       60 s trials, 20 repetitions: many hours
-  sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 64:ff9b::/96
+  sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 2001:db8:64::/96
       a server that you run; let it forward dns64perf.test to 127.0.0.1:5300")]
 pub struct BenchArgs {
     /// The server to measure: dns64d, or one from a Debian package (see: sextant peers list)
@@ -154,7 +155,8 @@ impl SearchOptions {
 /// An address and port; an empty address is the IPv6 loopback.
 fn parse_dut(text: &str) -> Result<SocketAddr, String> {
     let port_alone = text.strip_prefix("[]:").or_else(|| text.strip_prefix(':'));
-    if let Some(Ok(port)) = port_alone.map(str::parse) {
+    if let Some(port) = port_alone.filter(|port| !port.contains(':')) {
+        let port = port.parse().map_err(|_| format!("'{port}' is not a port"))?;
         return Ok((Ipv6Addr::LOCALHOST, port).into());
     }
     text.parse().map_err(|_| "write [ADDR]:PORT, for example [::1]:53 or :53".to_owned())
@@ -207,7 +209,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     if let Some(peer) = running {
         keep_log(&measured.directory, &name, peer);
     }
-    Ok(measured.code)
+    measured.ended
 }
 
 fn check_machine(manifest: &Manifest) -> Result<(), Failure> {
@@ -239,9 +241,9 @@ impl Lab {
         let auth_cpus = free.split_off(free.len() - auth_threads.min(free.len().saturating_sub(1)));
         let auth = start_auth(args, auth_threads, &auth_cpus)?;
         let auth_at = reachable(auth.authority.local_addrs()[0]);
-        let probe = probe(args)?;
+        let probe = probe(args, tester)?;
         if let Some(server) = args.dut {
-            external_is_ready(&probe, server, auth_at, args)?;
+            external_is_ready(&probe, server, auth_at, args, &tester.stop)?;
             let dut = Dut { name: "external".into(), address: server.to_string(), ..Dut::default() };
             return Ok(Self { auth, server, running: None, dut, auth_cpus });
         }
@@ -304,9 +306,9 @@ fn start_auth(args: &BenchArgs, threads: usize, cpus: &[usize]) -> Result<Auth, 
     Ok(Auth { authority, hosted: threads == 0 })
 }
 
-/// The last name of the range: a search comes to it last.
-fn probe(args: &BenchArgs) -> Result<Probe, Failure> {
-    let last = args.query.names.address(args.query.first_name.unwrap_or(0).wrapping_sub(1));
+/// The name before the first one: the search comes to it last.
+fn probe(args: &BenchArgs, tester: &Tester) -> Result<Probe, Failure> {
+    let last = args.query.names.address(tester.next_name.wrapping_sub(1));
     let probe = Probe::synthesized(last, &args.query.suffix, &args.query.prefix);
     let mut probe = probe.map_err(|error| Failure::new(EXIT_USAGE, format!("--suffix: {}", error.0)))?;
     if dns64::names::has_aaaa(last, args.query.aaaa_share) {
@@ -323,9 +325,11 @@ fn external_is_ready(
     server: SocketAddr,
     auth: SocketAddr,
     args: &BenchArgs,
+    stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    let asked = probe.wait(server, EXTERNAL_READY, || Ok::<(), std::convert::Infallible>(()));
-    let Ok(answer) = asked;
+    let interrupted = || Failure::new(EXIT_UNFIT, "interrupted; nothing was measured");
+    let still_there = || if stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(()) };
+    let answer = probe.wait(server, EXTERNAL_READY, still_there)?;
     answer.map(drop).map_err(|what| {
         let (suffix, prefix) = (args.query.suffix, args.query.prefix);
         let message = format!(
@@ -360,8 +364,8 @@ pub struct Conduct<'a> {
 
 /// A finished measurement.
 pub struct Conducted {
-    /// The exit code.
-    pub code: ExitCode,
+    /// The exit code, or why it did not come to its end.
+    pub ended: Result<ExitCode, Failure>,
     /// The result directory.
     pub directory: PathBuf,
 }
@@ -369,7 +373,7 @@ pub struct Conducted {
 /// Runs a measurement, prints its result and says where the record lies.
 ///
 /// # Errors
-/// The record cannot be written, or the measurement could not be run to its end.
+/// The record cannot be begun; nothing was measured.
 pub fn conduct(
     options: &SearchOptions,
     conduct: Conduct<'_>,
@@ -380,9 +384,8 @@ pub fn conduct(
     let store = Store::create(&base, options.out.as_deref(), name, SystemTime::now())
         .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let directory = store.directory().to_path_buf();
-    announce(&progress, options, &plan, &results, &before);
-    let store_of_manifest = &store;
-    let _ = store_of_manifest.save_json("manifest.json", &before);
+    announce(&progress, options, &plan, &results, &before)?;
+    store.save_json("manifest.json", &before).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let environment = || {
         let after = Manifest::take();
         Environment {
@@ -393,19 +396,24 @@ pub fn conduct(
     let bench =
         Bench { plan, tester, target, auth, selftest, store, progress, alive, environment: &environment };
     let (results, ended) = campaign::run(bench, results);
-    if options.json {
-        let text = serde_json::to_string(&results).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
-        println!("{text}");
+    let printed = if options.json {
+        print_json(&results)
     } else {
-        print!("{}", report::text(&results));
-        println!("\nReport: {}", directory.join("report.html").display());
-    }
-    let code = exit_code(&results, &ended, &directory)?;
-    Ok(Conducted { code: ExitCode::from(code), directory })
+        let report_at = directory.join("report.html");
+        print(&format!("{}\nReport: {}\n", report::text(&results), report_at.display()))
+    };
+    let ended = exit_code(&results, ended, &directory).and_then(|code| printed.map(|()| code.into()));
+    Ok(Conducted { ended, directory })
 }
 
 /// Says what will be done and how long it takes: where the progress is shown, else with the result.
-fn announce(progress: &Progress, options: &SearchOptions, plan: &Plan, results: &Results, before: &Manifest) {
+fn announce(
+    progress: &Progress,
+    options: &SearchOptions,
+    plan: &Plan,
+    results: &Results,
+    before: &Manifest,
+) -> Result<(), Failure> {
     let Dut { name, version, address, .. } = &results.dut;
     let mut lines = vec![format!("Sextant {}: {name} {version} at {address}", env!("CARGO_PKG_VERSION"))];
     let findings = preflight(before).into_iter().map(engine::record::Finding::from);
@@ -422,34 +430,38 @@ fn announce(progress: &Progress, options: &SearchOptions, plan: &Plan, results: 
         if progress.is_shown() {
             progress.say(&line);
         } else if !options.json {
-            println!("{line}");
+            print(&format!("{line}\n"))?;
         }
     }
+    Ok(())
 }
 
-fn exit_code(results: &Results, ended: &Ended, directory: &std::path::Path) -> Result<u8, Failure> {
+fn exit_code(results: &Results, ended: Ended, directory: &Path) -> Result<u8, Failure> {
     let kept = directory.display();
-    match ended {
-        Ended::Complete if results.summary.as_ref().is_some_and(|summary| summary.p1 > 0) => Ok(0),
-        Ended::Complete => Ok(EXIT_FAILED),
+    let (code, reason) = match ended {
+        Ended::Complete => {
+            let found = results.summary.as_ref().is_some_and(|summary| summary.p1 > 0);
+            return Ok(if found { 0 } else { EXIT_FAILED });
+        }
+        Ended::Record(error) => return Err(Failure::new(EXIT_UNFIT, error)),
         Ended::Interrupted => {
-            Err(Failure::new(EXIT_UNFIT, format!("interrupted; what was measured so far is in {kept}")))
+            return Err(Failure::new(
+                EXIT_UNFIT,
+                format!("interrupted; what was measured so far is in {kept}"),
+            ));
         }
-        Ended::Unfit(reason) => {
-            Err(Failure::new(EXIT_UNFIT, format!("{reason}; what was measured is in {kept}")))
-        }
-        Ended::ServerFailed(reason) => {
-            Err(Failure::new(EXIT_FAILED, format!("{reason}; what was measured is in {kept}")))
-        }
+        Ended::Unfit(reason) => (EXIT_UNFIT, reason),
+        Ended::ServerFailed(reason) => (EXIT_FAILED, reason),
         Ended::Measure(error) => {
-            Err(Failure::new(EXIT_UNFIT, format!("{error}; what was measured is in {kept}")))
+            let failure = Failure::from(error);
+            (failure.code, failure.to_string())
         }
-        Ended::Record(error) => Err(Failure::new(EXIT_UNFIT, error)),
-    }
+    };
+    Err(Failure::new(code, format!("{reason}; what was measured is in {kept}")))
 }
 
 /// The log of the server, for the record. Nothing depends on it.
-fn keep_log(directory: &std::path::Path, name: &str, peer: RunningPeer) {
+fn keep_log(directory: &Path, name: &str, peer: RunningPeer) {
     let log = peer.stop();
     if !log.is_empty() {
         let _ = std::fs::write(directory.join("logs").join(format!("{name}.log")), log);

@@ -1,6 +1,7 @@
 //! Options that several commands share, and how commands fail.
 
 use std::fmt;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,11 +13,12 @@ use dns64::{NameSpace, Prefix};
 use engine::record::Settings;
 use engine::trial::{Tolerance, Validity};
 use engine::workload::WorkloadSpec;
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::ZoneConfig;
-use crate::campaign::{MeasureError, Target, Tester};
+use crate::campaign::{MeasureError, Target, Tester, Unreached};
 
 /// Why a command ends without having done its work.
 #[derive(Debug)]
@@ -44,6 +46,38 @@ impl From<MeasureError> for Failure {
         let code = if matches!(error, MeasureError::Io(_)) { EXIT_UNFIT } else { EXIT_USAGE };
         Self::new(code, error)
     }
+}
+
+impl From<Unreached> for Failure {
+    fn from(why: Unreached) -> Self {
+        match why {
+            Unreached::Interrupted => Self::new(EXIT_UNFIT, "interrupted; nothing was measured"),
+            Unreached::Server(reason) => Self::new(EXIT_FAILED, reason),
+        }
+    }
+}
+
+/// Writes to standard output. A reader that has gone away has seen enough.
+///
+/// # Errors
+/// It cannot be written, for example because the disk is full.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::new(EXIT_UNFIT, format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes one JSON value and the end of its line to standard output.
+///
+/// # Errors
+/// Likewise.
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    print(&format!("{text}\n"))
 }
 
 /// What to ask, and what to expect.
@@ -158,13 +192,13 @@ impl QueryArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Tester")]
 pub struct TesterArgs {
-    /// Threads of the Measurer, each on a processor of its own
+    /// Threads of the Measurer, each on a processor of its own as long as there are enough
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
     /// Processors of these threads [default: the last ones that may be used]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub cpus: Vec<usize>,
-    /// Source ports of all threads together
+    /// Source ports of all threads together, an equal share for each, at least one
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=20_000))]
     pub ports: u16,
     /// How queries leave and answers come in
@@ -198,15 +232,17 @@ impl TesterArgs {
             return Err(Failure::new(EXIT_USAGE, message));
         }
         let threads = usize::from(self.threads);
-        let cpus = match self.cpus.as_slice() {
+        let cpus: Vec<usize> = match self.cpus.as_slice() {
             [] => (0..threads)
                 .map(|thread| usable[(usable.len() - 1).saturating_sub(thread % usable.len())])
                 .collect(),
             chosen => chosen.iter().cycle().take(threads.max(chosen.len())).copied().collect(),
         };
+        // Every thread has as many.
+        let source_ports = (usize::from(self.ports) / cpus.len()).max(1) * cpus.len();
         Ok(Tester {
             cpus,
-            source_ports: usize::from(self.ports),
+            source_ports,
             receive_buffer_octets: RECEIVE_BUFFER_OCTETS,
             next_name: first_name,
             alone: false,

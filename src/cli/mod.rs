@@ -10,6 +10,7 @@ pub mod search;
 pub mod selftest;
 pub mod trial;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -81,6 +82,7 @@ pub fn main() -> ExitCode {
 
 /// Says what went wrong in one line.
 fn complain(failure: &Failure) -> ExitCode {
-    eprintln!("sextant: {failure}");
+    // The exit code says it too, where standard error is gone.
+    let _ = writeln!(std::io::stderr(), "sextant: {failure}");
     ExitCode::from(failure.code)
 }

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use engine::record::Severity;
+use engine::record::{Finding, Severity};
 
-use super::common::Failure;
+use super::common::{Failure, print, print_json};
 use super::{EXIT_FAILED, EXIT_UNFIT};
 use crate::lab::environment::{Manifest, preflight};
 
@@ -27,23 +27,11 @@ pub struct PreflightArgs {
 /// Standard output is gone.
 pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
     let manifest = Manifest::take();
-    let findings: Vec<engine::record::Finding> = preflight(&manifest).into_iter().map(Into::into).collect();
+    let findings: Vec<Finding> = preflight(&manifest).into_iter().map(Into::into).collect();
     if args.json {
-        let text =
-            serde_json::to_string_pretty(&findings).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
-        println!("{text}");
+        print_json(&findings)?;
     } else {
-        for finding in &findings {
-            let mark = match finding.severity {
-                Severity::Info => "ok     ",
-                Severity::Warning => "warning",
-                Severity::Fatal => "FATAL  ",
-            };
-            println!("{mark}  {:<16} {}", finding.what, finding.evidence);
-            if finding.severity != Severity::Info {
-                println!("         {:<16} -> {}", "", finding.remedy);
-            }
-        }
+        print(&findings.iter().map(in_words).collect::<String>())?;
     }
     let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Info);
     Ok(ExitCode::from(match worst {
@@ -51,4 +39,18 @@ pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
         Severity::Warning => EXIT_FAILED,
         Severity::Fatal => EXIT_UNFIT,
     }))
+}
+
+fn in_words(finding: &Finding) -> String {
+    let Finding { severity, what, evidence, remedy } = finding;
+    let mark = match severity {
+        Severity::Info => "ok     ",
+        Severity::Warning => "warning",
+        Severity::Fatal => "FATAL  ",
+    };
+    let mut text = format!("{mark}  {what:<16} {evidence}\n");
+    if *severity != Severity::Info {
+        text += &format!("         {:<16} -> {remedy}\n", "");
+    }
+    text
 }

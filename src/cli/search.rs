@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::Args;
 use engine::record::Dut;
 
-use super::EXIT_FAILED;
 use super::bench::{Conduct, SearchOptions, conduct};
 use super::common::{Failure, QueryArgs, TesterArgs};
 use crate::campaign::{Progress, empty_results, reach};
@@ -41,7 +40,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let plan = args.search.plan(args.query.timeout_ns())?;
     let tester = args.tester.tester(args.query.first_name())?;
     let target = args.query.target(args.server, plan.listen_ns);
-    reach(&target, &tester).map_err(|reason| Failure::new(EXIT_FAILED, reason))?;
+    reach(&target, &tester)?;
     let mut results = empty_results("search");
     results.dut = Dut { name: "external".into(), address: args.server.to_string(), ..Dut::default() };
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
@@ -58,5 +57,5 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
         alive: &mut || Ok(()),
         before,
     };
-    Ok(conduct(&args.search, parts, results)?.code)
+    conduct(&args.search, parts, results)?.ended
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use engine::record::SelfTest;
 
-use super::common::{Failure, QueryArgs, TesterArgs, rate, seconds};
-use super::{EXIT_FAILED, EXIT_UNFIT};
+use super::EXIT_UNFIT;
+use super::common::{Failure, QueryArgs, TesterArgs, print, print_json, rate, seconds};
 use crate::campaign::{Progress, certify, direct_auth, reach};
 use crate::report::number::count as grouped;
 
@@ -62,35 +62,33 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     let own = auth.as_ref().map(|auth| auth.authority.local_addrs()[0]);
     let server = args.server.or(own).ok_or_else(|| Failure::new(EXIT_UNFIT, "the AuthDNS has no address"))?;
     let target = args.query.target(server, 0);
-    reach(&target, &tester).map_err(|reason| Failure::new(EXIT_FAILED, reason))?;
+    reach(&target, &tester)?;
     let progress = Progress::new(args.json);
     let lowest = if args.lower { 0 } else { args.rate };
     let duration_ns = args.duration.as_nanos() as u64;
     let selftest = certify(&mut tester, &target, auth.as_ref(), lowest..=args.rate, duration_ns, &progress);
     progress.clear();
     let selftest = selftest?;
-    print(args, &selftest)?;
+    show(args, &selftest)?;
     let passed = selftest.passed && selftest.certified_qps >= args.rate;
     Ok(ExitCode::from(if passed { 0 } else { EXIT_UNFIT }))
 }
 
-fn print(args: &SelftestArgs, selftest: &SelfTest) -> Result<(), Failure> {
+fn show(args: &SelftestArgs, selftest: &SelfTest) -> Result<(), Failure> {
     if args.json {
-        let text = serde_json::to_string(selftest).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
-        println!("{text}");
-        return Ok(());
+        return print_json(selftest);
     }
     let (required, limit) = (grouped(selftest.required_qps), selftest.timeout_s);
     if selftest.passed {
         let certified = grouped(selftest.certified_qps);
-        println!("passed: every answer came within {limit} s at {required} q/s");
-        println!("this Tester may measure rates up to {certified} q/s on this path (RFC 8219 9.2.1)");
-        return Ok(());
+        return print(&format!(
+            "passed: every answer came within {limit} s at {required} q/s\n\
+             this Tester may measure rates up to {certified} q/s on this path (RFC 8219 9.2.1)\n"
+        ));
     }
-    println!("failed: at {required} q/s not every answer came within {limit} s");
-    if let Some(trial) = selftest.trials.last() {
-        print!("{}", crate::report::trial_text(trial));
-    }
-    println!("use a lower --rate, more --threads, or --lower to look for the highest rate that passes");
-    Ok(())
+    let last = selftest.trials.last().map_or(String::new(), crate::report::trial_text);
+    print(&format!(
+        "failed: at {required} q/s not every answer came within {limit} s\n{last}\
+         use a lower --rate, more --threads, or --lower to look for the highest rate that passes\n"
+    ))
 }

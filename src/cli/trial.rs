@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use super::common::{Failure, QueryArgs, TesterArgs, outcome_code, rate, seconds};
-use super::{EXIT_FAILED, EXIT_UNFIT};
+use super::EXIT_UNFIT;
+use super::common::{Failure, QueryArgs, TesterArgs, outcome_code, print, print_json, rate, seconds};
 use crate::campaign::{Doing, Progress, Store, reach};
+use crate::lab::environment::Manifest;
 use crate::report;
 
 /// Options of `sextant trial`.
@@ -55,7 +56,7 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let cannot_write = |error| Failure::new(EXIT_UNFIT, error);
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
     let store = store.transpose().map_err(cannot_write)?;
-    reach(&target, &tester).map_err(|reason| Failure::new(EXIT_FAILED, reason))?;
+    reach(&target, &tester)?;
 
     let progress = Progress::new(args.json);
     let length = args.duration + Duration::from_millis(30);
@@ -64,17 +65,17 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let tried = progress.during(&doing, || tester.trial(&target, None, args.rate, duration_ns));
     progress.clear();
     let tried = tried?;
+    if args.json {
+        print_json(&tried.trial)?;
+    } else {
+        print(&report::trial_text(&tried.trial))?;
+    }
     if let Some(store) = &store {
         store
             .save_json("trial.json", &tried.trial)
+            .and_then(|()| store.save_json("manifest.json", &Manifest::take()))
             .and_then(|()| store.append_histogram("trial", &tried.trial, &tried.latency_ns))
             .map_err(cannot_write)?;
-    }
-    if args.json {
-        let text = serde_json::to_string(&tried.trial).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
-        println!("{text}");
-    } else {
-        print!("{}", report::trial_text(&tried.trial));
     }
     Ok(ExitCode::from(outcome_code(tried.trial.outcome)))
 }

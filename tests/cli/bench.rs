@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use engine::record::{Results, State};
 
-use super::running::{Background, alone, children_of, command, sextant, stderr};
+use super::running::{Background, alone, children_of, children_pids_of, command, sextant, stderr};
 
 fn record(directory: &Path) -> Results {
     let text = std::fs::read_to_string(directory.join("results.json")).unwrap();
@@ -129,6 +129,114 @@ fn a_killed_bench_leaves_a_whole_record_and_no_server() {
         assert!(started.elapsed() < Duration::from_secs(5), "a server outlives its instrument");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn a_server_that_dies_leaves_its_last_trial_and_its_log() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("record");
+    let options = ["--search", "fixed", "--max-rate", "200", "--duration", "3", "--out"];
+    // The self-test is as long as a trial; the server is killed in the trial after it.
+    let child =
+        command(&[&["bench", "--json"], &options[..], &[out.to_str().unwrap()]].concat()).spawn().unwrap();
+    let pid = child.id();
+    let started = Instant::now();
+    let tested =
+        || std::fs::read_to_string(out.join("results.json")).is_ok_and(|text| text.contains("certified_qps"));
+    while !tested() {
+        assert!(started.elapsed() < Duration::from_secs(50), "the self-test does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(1000));
+    let server = children_pids_of(pid);
+    assert_eq!(server.len(), 1);
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-KILL", &server[0].to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("ended by itself (signal 9)"), "{text}");
+    let results = record(&out);
+    assert!(matches!(results.state, State::Failed(_)));
+    assert_eq!(results.runs[0].trials.len(), 1, "the trial that it did not survive");
+    assert!(serde_json::from_slice::<Results>(&output.stdout).is_ok());
+    assert!(out.join("logs/dns64d.log").exists());
+}
+
+/// A file system of its own, unmounted when dropped; `None` where this process may not mount.
+struct Mount(tempfile::TempDir);
+
+impl Mount {
+    fn new(options: &str) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(directory.path());
+        let mounted = mount.stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success());
+        mounted.then_some(Self(directory))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_and_a_read_only_one_are_named() {
+    let _alone = alone();
+    for (options, error) in [("size=48k", "No space left"), ("ro", "Read-only")] {
+        let Some(mount) = Mount::new(options) else {
+            println!("SKIPPED: this user may not mount a file system");
+            return;
+        };
+        let out = mount.0.path().join("record");
+        let output = sextant(&[&["bench", "--out", out.to_str().unwrap()], &SMALL[..]].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains(&format!("cannot write results to {}", out.display())), "{text}");
+        assert!(text.contains(error) && text.lines().count() == 1, "{text}");
+        if options != "ro" {
+            assert_eq!(record(&out).kind, "bench", "what was written is whole");
+        }
+    }
+}
+
+#[test]
+fn a_signal_while_a_server_is_waited_for_ends_the_wait() {
+    let _alone = alone();
+    let silent = std::net::UdpSocket::bind("[::1]:0").unwrap();
+    let server = silent.local_addr().unwrap().to_string();
+    for arguments in
+        [["bench", "--dut", &server, "--auth-listen=127.0.0.1:0"], ["trial", "--server", &server, "--rate=9"]]
+    {
+        let child = command(&arguments).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_fixed_rate_is_never_quietly_lowered() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("record");
+    let options = ["--search", "fixed", "--max-rate", "3000000", "--duration", "0.02", "--out"];
+    let output = sextant(&[&["bench"], &options[..], &[out.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(3));
+    let text = stderr(&output);
+    assert!(text.contains("self-test"), "{text}");
+    assert!(record(&out).runs.is_empty());
 }
 
 #[test]

@@ -104,14 +104,21 @@ pub fn auth() -> (Background, String) {
     (auth, address)
 }
 
-/// The processes whose parent is `pid`.
+/// The names of the processes whose parent is `pid`.
 pub fn children_of(pid: u32) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let status = std::fs::read_to_string(entry.path().join("status")).unwrap_or_default();
-        if status.lines().any(|line| line == format!("PPid:\t{pid}")) {
-            found.push(status.lines().next().unwrap_or_default().replace("Name:\t", ""));
-        }
-    }
-    found
+    children_pids_of(pid)
+        .into_iter()
+        .map(|child| std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default())
+        .collect()
+}
+
+/// The numbers of the processes whose parent is `pid`.
+pub fn children_pids_of(pid: u32) -> Vec<u32> {
+    let parent = format!("PPid:\t{pid}");
+    let is_child = |child: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+        status.lines().any(|line| line == parent)
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_child).collect()
 }

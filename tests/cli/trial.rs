@@ -138,22 +138,51 @@ fn a_server_that_is_not_there_is_said_to_be_so() {
 }
 
 #[test]
-fn a_range_too_small_for_the_trial_is_refused() {
+fn a_trial_that_cannot_be_is_refused() {
     let _alone = alone();
     let (_auth, server) = auth();
-    let output = sextant(&[
-        "trial",
-        "--server",
-        &server,
-        "--rate",
-        "1000",
-        "--duration",
-        "1",
-        "--names",
-        "10.0.0.0/24",
-    ]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("256 names but the trial asks 1000"), "{}", stderr(&output));
+    for (options, reason) in [
+        ("--rate 1000 --duration 1 --names 10.0.0.0/24", "256 names but the trial asks 1000"),
+        ("--rate 100000000 --duration 86400", "16777216 names but the trial asks 8640000000000"),
+        ("--rate 1 --duration 0.5", "no query is due"),
+        ("--rate 1 --duration 86400 --threads 64", "MiB is allowed"),
+        ("--rate 100000000 --duration 40 --timeout 86400 --names 0.0.0.0/0", "MiB is allowed"),
+    ] {
+        let options = options.split(' ').collect::<Vec<_>>();
+        let output = sextant(&[&["trial", "--server", &server], &options[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(reason), "{}", stderr(&output));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// Ctrl-C for a child that has not been waited for.
+fn interrupt(child: &std::process::Child) {
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn a_long_timeout_at_a_high_rate_and_many_ports_are_no_trouble() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    for options in ["--rate 300000 --duration 0.01 --timeout 86400", "--rate 1000 --duration 0.2 --ports 900"]
+    {
+        let options = options.split(' ').collect::<Vec<_>>();
+        let arguments = [&["trial", "--server", &server, "--json"], &options[..]].concat();
+        let mut child = command(&arguments).spawn().unwrap();
+        // With so long a timeout a lost answer is waited for all day.
+        let started = std::time::Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if started.elapsed() > Duration::from_secs(5) {
+                interrupt(&child);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let output = child.wait_with_output().unwrap();
+        let trial = json(&output);
+        check(&trial, output.status.code());
+    }
 }
 
 #[test]
@@ -163,8 +192,7 @@ fn an_interrupted_trial_still_says_what_it_saw() {
     let arguments = ["trial", "--server", &server, "--rate", "1000", "--duration", "600", "--json"];
     let mut child = command(&arguments).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+    interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(3));
     let output = child.wait_with_output().unwrap();
     let trial = json(&output);
@@ -185,4 +213,61 @@ fn a_selftest_says_what_it_certifies() {
     assert_eq!(number(&selftest, "certified_qps"), if passed { 500 } else { 0 });
     let trials = selftest["trials"].as_array().unwrap();
     assert!(trials.iter().all(|trial| number(trial, "invalid") == 0 && number(trial, "rate_qps") == 1100));
+}
+
+#[test]
+fn names_with_a_aaaa_of_their_own_do_not_fail_the_selftest() {
+    let _alone = alone();
+    let output = sextant(&["selftest", "--rate", "200", "--duration", "0.3", "--aaaa-share", "50", "--json"]);
+    let selftest = json(&output);
+    let trials = selftest["trials"].as_array().unwrap();
+    assert!(trials.iter().all(|trial| number(trial, "invalid") == 0), "{selftest}");
+}
+
+#[test]
+fn a_closed_or_full_standard_output_is_no_panic() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let arguments = ["trial", "--server", &server, "--rate", "100", "--duration", "0.2"];
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command(&arguments).stdout(full).spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let text = stderr(&output);
+    assert!(text.contains("cannot write to standard output") && text.lines().count() == 1, "{text}");
+    let mut child = command(&arguments).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        matches!(output.status.code(), Some(0 | 1 | 3)) && output.stderr.is_empty(),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_kept_trial_is_not_overwritten_and_knows_its_machine() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("kept");
+    let arguments =
+        ["trial", "--server", &server, "--rate", "100", "--duration", "0.2", "--out", out.to_str().unwrap()];
+    sextant(&arguments);
+    let kept = std::fs::read(out.join("trial.json")).unwrap();
+    assert!(std::fs::metadata(out.join("manifest.json")).unwrap().len() > 100);
+    let again = sextant(&arguments);
+    assert_eq!(again.status.code(), Some(3));
+    assert!(stderr(&again).contains("holds results already"), "{}", stderr(&again));
+    assert_eq!(std::fs::read(out.join("trial.json")).unwrap(), kept);
+}
+
+#[test]
+fn a_rate_beyond_the_machine_is_given_up() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let options = ["--rate", "100000000", "--duration", "0.1", "--json"];
+    let output = sextant(&[&["trial", "--server", &server], &options[..]].concat());
+    let trial = json(&output);
+    check(&trial, output.status.code());
+    assert!(trial["void"].as_str().unwrap().contains("cannot send so fast"), "{trial}");
 }

@@ -9,6 +9,7 @@ mod lab;
 use engine::pacer::SECOND_NS;
 use engine::record::{Outcome, Trial};
 use engine::search::{Mode, Next, Point, SearchSpec, loss_inversions, next};
+use engine::trial::Validity;
 use lab::{Lab, Planted};
 use net::sim::Conditions;
 
@@ -29,7 +30,7 @@ fn search(name: &str, mode: Mode, planted: Planted) -> String {
         match next(&spec, &history) {
             Next::Try(rate_qps) => {
                 let trial = Lab::new(planted, history.len() as u64).trial(rate_qps, SECOND_NS / 2);
-                history.push(Point::of(&trial));
+                history.push(Point::of(&trial, Validity::Strict));
                 trials.push(trial);
             }
             Next::Found(found) => break found,

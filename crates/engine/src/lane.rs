@@ -8,7 +8,7 @@
 use dns64::wire::Header;
 
 use crate::matcher::judge;
-use crate::pacer::Schedule;
+use crate::pacer::{SECOND_NS, Schedule};
 use crate::stats::Stats;
 use crate::workload::Workload;
 
@@ -27,6 +27,28 @@ pub struct LaneSpec {
     pub timeout_ns: u64,
     /// How long after the last query is due the lane listens, in ns; at least the timeout.
     pub listen_ns: u64,
+}
+
+impl LaneSpec {
+    /// The number of queries of this lane.
+    fn queries(&self) -> u64 {
+        self.schedule.queries.saturating_sub(self.lane).div_ceil(self.lanes.max(1))
+    }
+
+    /// How many queries' lateness is remembered: a quarter more than are in flight when every answer takes the timeout.
+    fn remembered(&self) -> u64 {
+        let in_time = u128::from(self.schedule.rate_qps / self.lanes.max(1)) * u128::from(self.timeout_ns)
+            / u128::from(SECOND_NS)
+            + 1;
+        let in_time = u64::try_from(in_time + in_time / 4).unwrap_or(u64::MAX);
+        in_time.min(self.queries()).clamp(REMEMBERED_MIN, REMEMBERED_MAX).next_power_of_two()
+    }
+
+    /// About how much memory a [`Lane`] allocates, in octets.
+    pub fn memory_octets(&self) -> u64 {
+        let lateness = self.remembered().saturating_mul(size_of::<u32>() as u64);
+        (self.queries() / 8).saturating_add(lateness).saturating_add(Stats::memory_octets(&self.schedule))
+    }
 }
 
 /// Queries to be sent with one call.
@@ -61,17 +83,16 @@ const BATCH_SHARE_OF_10_MS: u64 = 100;
 const BATCH_MAX: u64 = 64;
 /// The fewest queries whose lateness is remembered.
 const REMEMBERED_MIN: u64 = 1 << 12;
+/// A number that no memory holds, and whose next power of two is a number still.
+const REMEMBERED_MAX: u64 = 1 << 62;
 
 impl Lane {
     /// Allocates everything the lane will need.
     pub fn new(spec: LaneSpec, workload: Workload) -> Self {
         let lanes = spec.lanes.max(1);
         let spec = LaneSpec { lanes, sockets: spec.sockets.max(1), ..spec };
-        let queries = spec.schedule.queries.saturating_sub(spec.lane).div_ceil(lanes);
-        let rate_qps = spec.schedule.rate_qps;
-        let batch_max = (rate_qps / 100 / BATCH_SHARE_OF_10_MS).clamp(1, BATCH_MAX);
-        let in_time = rate_qps / lanes * spec.timeout_ns / crate::pacer::SECOND_NS + 1;
-        let remembered = (in_time + in_time / 4).min(queries).max(REMEMBERED_MIN).next_power_of_two();
+        let queries = spec.queries();
+        let batch_max = (spec.schedule.rate_qps / 100 / BATCH_SHARE_OF_10_MS).clamp(1, BATCH_MAX);
         Self {
             spec,
             workload,
@@ -83,9 +104,15 @@ impl Lane {
             answered: vec![0; queries.div_ceil(64) as usize].into_boxed_slice(),
             answered_in_total: 0,
             // Written once so that the pages are there before the clock runs.
-            lateness_ns: vec![u32::MAX; remembered as usize].into_boxed_slice(),
+            lateness_ns: vec![u32::MAX; spec.remembered() as usize].into_boxed_slice(),
             stats: Stats::new(spec.schedule),
         }
+    }
+
+    /// Moves the schedule, so that the clock is read after everything is allocated. Before the first query only.
+    pub fn start_at(&mut self, start_ns: u64) {
+        self.spec.schedule.start_ns = start_ns;
+        self.stats.start_at(start_ns);
     }
 
     /// When the next query is due, in ns; `None` when all are sent.
@@ -166,6 +193,13 @@ impl Lane {
             && (self.answered_in_total == self.queries || now_ns >= self.listen_until_ns())
     }
 
+    /// Whether the sender is behind by more than the whole schedule and a second: the trial is void long since, and at
+    /// the rates that options allow the rest could take hours.
+    pub fn is_hopeless(&self, now_ns: u64) -> bool {
+        let length_ns = self.spec.schedule.end_ns() - self.spec.schedule.start_ns;
+        self.next_due_ns().is_some_and(|due_ns| now_ns.saturating_sub(due_ns) > length_ns + SECOND_NS)
+    }
+
     /// When the lane stops to listen, in ns.
     pub fn listen_until_ns(&self) -> u64 {
         self.spec.schedule.due_ns(self.spec.schedule.queries.saturating_sub(1)) + self.spec.listen_ns
@@ -199,8 +233,8 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pacer::SECOND_NS;
     use crate::workload::tests::workload;
+    use SECOND_NS;
     use dns64::wire::{CLASS_IN, Message, Section, Writer, rtype};
     use proptest::prelude::*;
 
@@ -266,6 +300,26 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_timeout_at_the_highest_rate_is_no_overflow() {
+        let schedule = Schedule::new(0, 100_000_000, 86_400 * SECOND_NS);
+        let timeout_ns = 86_400 * SECOND_NS;
+        let spec = LaneSpec { schedule, lane: 0, lanes: 1, sockets: 1, timeout_ns, listen_ns: timeout_ns };
+        assert!(spec.memory_octets() > 1 << 40, "the caller refuses what no machine has");
+        let short = LaneSpec { schedule: Schedule::new(0, 300_000, SECOND_NS / 100), ..spec };
+        assert!(short.memory_octets() < 1 << 20);
+        assert_eq!(Lane::new(short, workload(0)).queries, 3000);
+    }
+
+    #[test]
+    fn a_lane_may_be_made_before_its_start_is_known() {
+        let mut lane = lane(1000, 0, 1, 1);
+        lane.start_at(START + 7);
+        assert_eq!(lane.next_due_ns(), Some(START + 7));
+        send_all(&mut lane, START + SECOND_NS);
+        assert_eq!(lane.finish().series()[0].sent, 1000);
+    }
+
+    #[test]
     fn lanes_share_the_schedule_without_gap_or_overlap() {
         let mut numbers: Vec<u64> = (0..3)
             .flat_map(|k| {
@@ -286,6 +340,14 @@ mod tests {
         let distinct: std::collections::HashSet<_> =
             sent.iter().map(|(socket, query)| (*socket, query[0], query[1])).collect();
         assert_eq!(distinct.len(), sent.len());
+    }
+
+    #[test]
+    fn a_sender_that_is_late_by_its_whole_schedule_gives_up() {
+        let mut lane = lane(1000, 0, 1, 1);
+        assert!(!lane.is_hopeless(START + 2 * SECOND_NS) && lane.is_hopeless(START + 2 * SECOND_NS + 1));
+        send_all(&mut lane, START + SECOND_NS);
+        assert!(!lane.is_hopeless(u64::MAX), "all is sent");
     }
 
     #[test]

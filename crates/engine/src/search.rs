@@ -1,6 +1,7 @@
 //! The rate search: from the trials so far to the next one. A pure function, so that a search can be replayed.
 
 use crate::record::{Outcome, Trial};
+use crate::trial::Validity;
 
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +48,8 @@ pub const MARGINAL_PCT: f64 = 5.0;
 
 impl Point {
     /// What a trial says to the search.
-    pub fn of(trial: &Trial) -> Self {
-        let failed = trial.scheduled.saturating_sub(trial.valid);
+    pub fn of(trial: &Trial, validity: Validity) -> Self {
+        let failed = trial.scheduled.saturating_sub(validity.counted(trial));
         let marginal =
             trial.outcome == Outcome::Fail && failed as f64 <= trial.scheduled as f64 * MARGINAL_PCT / 100.0;
         Self { rate_qps: trial.rate_qps, outcome: trial.outcome, marginal }
@@ -270,7 +271,10 @@ mod tests {
         assert_eq!(next(&spec(Mode::Verify), &[fail(true)]), Next::Try(50_000));
         assert_eq!(next(&spec(Mode::Verify), &[fail(false)]), Next::Try(25_000));
         let trial = |valid| Trial { outcome: Outcome::Fail, scheduled: 1000, valid, ..Trial::default() };
-        assert!(Point::of(&trial(950)).marginal && !Point::of(&trial(949)).marginal);
+        let marginal = |trial: &Trial, validity| Point::of(trial, validity).marginal;
+        assert!(marginal(&trial(950), Validity::Strict) && !marginal(&trial(949), Validity::Strict));
+        let compat = Trial { valid_compat: 999, ..trial(0) };
+        assert!(marginal(&compat, Validity::Compat) && !marginal(&compat, Validity::Strict));
     }
 
     #[test]

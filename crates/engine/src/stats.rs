@@ -78,6 +78,17 @@ impl Stats {
         }
     }
 
+    /// About how much memory [`Stats::new`] allocates for a schedule, in octets.
+    pub fn memory_octets(schedule: &Schedule) -> u64 {
+        let duration_ns = schedule.end_ns() - schedule.start_ns;
+        duration_ns / MS_NS * size_of::<u32>() as u64 + duration_ns / SECOND_NS * size_of::<u64>() as u64
+    }
+
+    /// Moves the schedule before anything is counted.
+    pub(crate) fn start_at(&mut self, start_ns: u64) {
+        self.schedule.start_ns = start_ns;
+    }
+
     /// Notes the sending of a query.
     pub fn note_sent(&mut self, due_ns: u64, now_ns: u64) {
         self.sent += 1;

@@ -16,6 +16,16 @@ pub enum Validity {
     Compat,
 }
 
+impl Validity {
+    /// The queries of a trial that count as answered.
+    pub fn counted(self, trial: &Trial) -> u64 {
+        match self {
+            Self::Strict => trial.valid,
+            Self::Compat => trial.valid_compat,
+        }
+    }
+}
+
 /// Up to where a Tester's own faults are borne.
 ///
 /// A machine with other guests pauses now and then for some milliseconds, and what was due meanwhile is sent in a burst.
@@ -52,7 +62,7 @@ pub struct OwnFaults {
 pub mod place {
     /// The kernel refused to send.
     pub const OWN_SEND_ERROR: &str = "own_send_error";
-    /// Never sent, because the trial was cut short.
+    /// Never sent, because the trial was cut short or the Tester gave up.
     pub const UNSENT: &str = "unsent";
     /// Dropped at the Measurer's sockets.
     pub const OWN_SOCKET_DROP: &str = "own_socket_drop";
@@ -101,11 +111,8 @@ pub fn conclude(
         invalid_reasons: reasons(stats),
         ..Trial::default()
     };
-    let counted = match validity {
-        Validity::Strict => trial.valid,
-        Validity::Compat => trial.valid_compat,
-    };
-    trial.void = void_reason(&trial, stats, faults, tolerance).or_else(|| own_doing(&trial, counted));
+    let counted = validity.counted(&trial);
+    trial.void = void_reason(&trial, stats, faults, tolerance).or_else(|| own_doing(&trial, counted, 0));
     trial.outcome = match (&trial.void, counted == trial.scheduled) {
         (Some(_), _) => Outcome::Void,
         (None, true) => Outcome::Pass,
@@ -121,6 +128,13 @@ fn void_reason(trial: &Trial, stats: &Stats, faults: OwnFaults, tolerance: &Tole
     }
     if stats.send_errors > 0 {
         return Some(format!("the Tester could not send {} queries (send errors)", stats.send_errors));
+    }
+    let unsent = trial.scheduled.saturating_sub(stats.sent);
+    if unsent > 0 {
+        return Some(format!(
+            "the Tester cannot send so fast: {unsent} of {} queries never left",
+            trial.scheduled
+        ));
     }
     if faults.socket_drops > 0 {
         return Some(format!("the Tester dropped {} answers at its own sockets", faults.socket_drops));
@@ -147,15 +161,29 @@ fn void_reason(trial: &Trial, stats: &Stats, faults: OwnFaults, tolerance: &Tole
     None
 }
 
-/// Whether bursts after pauses of the Tester may have made every failure of the trial.
-fn own_doing(trial: &Trial, counted: u64) -> Option<String> {
-    let failed = trial.scheduled - counted;
-    (failed > 0 && failed <= trial.displaced).then(|| {
-        let displaced = trial.displaced;
+/// Whether bursts after pauses of the Measurer and drops of the AuthDNS may have made every failure of the trial.
+fn own_doing(trial: &Trial, counted: u64, auth_drops: u64) -> Option<String> {
+    let (failed, displaced) = (trial.scheduled.saturating_sub(counted), trial.displaced);
+    (failed > 0 && failed <= displaced.saturating_add(auth_drops)).then(|| {
+        let dropped = match auth_drops {
+            0 => String::new(),
+            drops => format!(", the AuthDNS's sockets dropped {drops}"),
+        };
         format!(
-            "the Tester may have caused it: {failed} queries failed, and its own pauses displaced {displaced}"
+            "the Tester may have caused it: {failed} queries failed, and its own pauses displaced {displaced}{dropped}"
         )
     })
+}
+
+/// Voids a failed trial if what the sockets of the AuthDNS dropped may have caused it: it is one half of the Tester.
+pub fn excuse_auth_drops(trial: &mut Trial, drops: u64, validity: Validity) {
+    if trial.outcome != Outcome::Fail || drops == 0 {
+        return;
+    }
+    if let Some(reason) = own_doing(trial, validity.counted(trial), drops) {
+        trial.void = Some(reason);
+        trial.outcome = Outcome::Void;
+    }
 }
 
 fn losses(schedule: &Schedule, stats: &Stats, faults: OwnFaults) -> BTreeMap<String, u64> {
@@ -250,6 +278,9 @@ mod tests {
         let mut refused = stats.clone();
         refused.note_send_errors(2);
         assert!(void(&refused, OwnFaults::default()).contains("could not send 2"));
+        let mut unsent = stats.clone();
+        (unsent.sent, unsent.valid) = (unsent.sent - 5, unsent.valid - 5);
+        assert!(void(&unsent, OwnFaults::default()).contains("5 of 10000 queries never left"));
         let mut late = Stats::new(schedule);
         for n in 0..schedule.queries {
             late.note_sent(schedule.due_ns(n), schedule.due_ns(n) + 20_000_000);
@@ -281,6 +312,21 @@ mod tests {
             after_a_pause(49).void.unwrap().contains("49 queries failed, and its own pauses displaced 49")
         );
         assert_eq!(after_a_pause(50).outcome, Outcome::Fail);
+    }
+
+    #[test]
+    fn drops_of_the_authdns_excuse_as_many_failures() {
+        let (schedule, mut stats) = perfect();
+        stats.valid -= 10;
+        for (drops, outcome) in [(0, Outcome::Fail), (9, Outcome::Fail), (10, Outcome::Void)] {
+            let mut trial = concluded(&schedule, &stats, OwnFaults::default());
+            excuse_auth_drops(&mut trial, drops, Validity::Strict);
+            assert_eq!((trial.outcome, trial.void.is_some()), (outcome, drops == 10));
+        }
+        let (schedule, stats) = perfect();
+        let mut passed = concluded(&schedule, &stats, OwnFaults::default());
+        excuse_auth_drops(&mut passed, 10, Validity::Strict);
+        assert_eq!(passed.outcome, Outcome::Pass);
     }
 
     #[test]

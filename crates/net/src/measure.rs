@@ -52,7 +52,7 @@ pub struct Measured {
 /// each call and returns how much it did.
 pub type Coworker<'a> = &'a mut (dyn FnMut() -> usize + Send);
 
-/// Time between the start of the threads and the first query: they allocate and settle in it.
+/// Time between the start of the threads and the first query: they settle in it.
 const LEAD_NS: u64 = 30_000_000;
 /// Waits longer than this are slept through; the thread wakes up this long before the next query is due.
 const WAKE_EARLY_NS: u64 = 150_000;
@@ -64,6 +64,28 @@ const HELP_EVERY_NS: u64 = 30_000;
 /// The longest sleep, so that a stop is seen soon.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
+impl Plan {
+    /// The share of thread `lane` of `lanes`, in a schedule that starts at `start_ns`.
+    fn spec(&self, lane: usize, lanes: usize, start_ns: u64) -> LaneSpec {
+        LaneSpec {
+            schedule: Schedule::new(start_ns, self.rate_qps, self.duration_ns),
+            lane: lane as u64,
+            lanes: lanes as u64,
+            sockets: (self.udp.sockets / lanes).max(1) as u64,
+            timeout_ns: self.timeout_ns,
+            listen_ns: self.listen_ns.max(self.timeout_ns),
+        }
+    }
+
+    /// About how much memory the accounts of a trial with so many threads take, in octets.
+    pub fn memory_octets(&self, threads: usize) -> u64 {
+        let lanes = threads.max(1);
+        let spec = self.spec(0, lanes, 0);
+        // What the threads counted is added up in one more account.
+        spec.memory_octets().saturating_mul(lanes as u64).saturating_add(Stats::memory_octets(&spec.schedule))
+    }
+}
+
 /// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work.
 ///
 /// # Errors
@@ -72,35 +94,21 @@ pub fn run(
     plan: &Plan,
     workload: &Workload,
     cpus: &[usize],
-    coworker: Option<Coworker<'_>>,
+    mut coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
 ) -> io::Result<Measured> {
     let lanes = cpus.len().max(1);
-    let schedule = Schedule::new(clock::monotonic_ns() + LEAD_NS, plan.rate_qps, plan.duration_ns);
-    let mut coworker = coworker;
-    let results: Vec<io::Result<LaneResult>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..lanes)
-            .map(|lane| {
-                let coworker = coworker.take();
-                let spec = LaneSpec {
-                    schedule,
-                    lane: lane as u64,
-                    lanes: lanes as u64,
-                    sockets: (plan.udp.sockets / lanes).max(1) as u64,
-                    timeout_ns: plan.timeout_ns,
-                    listen_ns: plan.listen_ns.max(plan.timeout_ns),
-                };
-                let udp = UdpConfig { sockets: spec.sockets as usize, ..plan.udp };
-                let (cpu, workload) = (cpus.get(lane).copied(), workload.clone());
-                scope
-                    .spawn(move || lane_thread(spec, &udp, workload, (cpu, plan.prioritized), coworker, stop))
-            })
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
+    let cpu_of = |lane: usize| cpus.get(lane).copied();
+    // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
+    let ready: Vec<_> =
+        in_threads((0..lanes).map(|lane| move || prepare(plan, workload, lane, lanes, cpu_of(lane))));
+    let ready = ready.into_iter().collect::<io::Result<Vec<_>>>()?;
+    let schedule = plan.spec(0, lanes, clock::monotonic_ns() + LEAD_NS).schedule;
+    let results = in_threads(ready.into_iter().enumerate().map(|(index, (mut lane, transport))| {
+        let coworker = coworker.take();
+        lane.start_at(schedule.start_ns);
+        move || lane_thread(lane, transport, (cpu_of(index), plan.prioritized), coworker, stop)
+    }));
     let mut measured = Measured {
         schedule,
         stats: Stats::new(schedule),
@@ -120,6 +128,38 @@ pub fn run(
     Ok(measured)
 }
 
+/// Does each piece of work in a thread of its own; returns the results in their order.
+fn in_threads<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = work.map(|work| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// Opens the sockets and allocates the accounts of a thread, on its processor so that the memory is near it.
+fn prepare(
+    plan: &Plan,
+    workload: &Workload,
+    lane: usize,
+    lanes: usize,
+    cpu: Option<usize>,
+) -> io::Result<(Lane, UdpTransport)> {
+    pin(cpu);
+    let spec = plan.spec(lane, lanes, 0);
+    let transport = UdpTransport::new(&UdpConfig { sockets: spec.sockets as usize, ..plan.udp })?;
+    Ok((Lane::new(spec, workload.clone()), transport))
+}
+
+/// Not being pinned costs evenness, which the trial's own checks will show.
+fn pin(cpu: Option<usize>) {
+    if let Some(cpu) = cpu {
+        let _ = cpu::pin(cpu);
+    }
+}
+
 struct LaneResult {
     stats: Stats,
     socket_drops: u64,
@@ -129,23 +169,17 @@ struct LaneResult {
 }
 
 fn lane_thread(
-    spec: LaneSpec,
-    udp: &UdpConfig,
-    workload: Workload,
+    mut lane: Lane,
+    mut transport: UdpTransport,
     (cpu, prioritized): (Option<usize>, bool),
     coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
 ) -> io::Result<LaneResult> {
-    if let Some(cpu) = cpu {
-        // Not being pinned costs evenness, which the trial's own checks will show.
-        let _ = cpu::pin(cpu);
-    }
+    pin(cpu);
     if prioritized {
         cpu::prioritize();
     }
     let started_ns = cpu::thread_time_ns();
-    let mut transport = UdpTransport::new(udp)?;
-    let mut lane = Lane::new(spec, workload);
     let driven = drive(&mut lane, &mut transport, coworker, stop)?;
     Ok(LaneResult {
         stats: lane.finish(),
@@ -179,7 +213,7 @@ pub fn drive(
     let (mut receive_at_ns, mut help_at_ns) = (0, 0);
     loop {
         let now_ns = clock::monotonic_ns();
-        if lane.is_done(now_ns) {
+        if lane.is_done(now_ns) || lane.is_hopeless(now_ns) {
             return Ok(driven);
         }
         if stop.load(Ordering::Relaxed) {

@@ -114,10 +114,10 @@ impl Poller {
     }
 
     /// Waits until something is ready or the time is over; `None` waits for ever, zero does not wait. Waits of under a
-    /// millisecond are kept exactly where the kernel has `epoll_pwait2` (5.11). An interrupted wait returns 0.
+    /// millisecond are kept exactly (`epoll_pwait2`). An interrupted wait returns 0.
     ///
     /// # Errors
-    /// Only those of a broken descriptor.
+    /// The kernel is older than 5.11, or the descriptor is broken.
     pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<usize> {
         events.ready = 0;
         let timeout = timeout.map(|duration| libc::timespec {

@@ -87,10 +87,10 @@ impl Transport for UdpTransport {
             let socket = event.token as usize;
             let count = self.incoming.receive(&self.sockets[socket])?;
             // The kernel notes arrivals on its real-time clock; read afresh, the distance of the clocks cannot be stale.
-            let (monotonic_ns, realtime_ns) = (clock::monotonic_ns(), clock::realtime_ns());
+            let clocks = clock::Distance::read();
             for datagram in self.incoming.iter() {
-                let age_ns = datagram.received_realtime_ns.map_or(0, |at| realtime_ns.saturating_sub(at));
-                deliver(monotonic_ns.saturating_sub(age_ns), socket, datagram.octets);
+                let at_ns = datagram.received_realtime_ns.map(|at_ns| clocks.to_monotonic_ns(at_ns));
+                deliver(at_ns.unwrap_or(clocks.monotonic_ns()), socket, datagram.octets);
             }
             received += count;
         }

@@ -252,6 +252,17 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_too_long_to_share_a_message_is_sent_alone() {
+        let server = pair("127.0.0.1:0").0;
+        let sender = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &Options::default()).unwrap();
+        let mut out = SendBatch::new(2, 65_500).segmenting();
+        for _ in 0..2 {
+            out.push(server.local_addr().ok(), None, |_| 65_400);
+        }
+        assert_eq!(out.flush(&sender).sent, 2);
+    }
+
+    #[test]
     fn drops_of_a_full_socket_are_counted() {
         let options = Options { receive_buffer_octets: 4096, ..Options::default() };
         let server = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();

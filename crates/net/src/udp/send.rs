@@ -142,6 +142,12 @@ impl SendBatch {
                     flushed.refused += 1;
                     retried = true;
                 }
+                Err(error) if datagrams > 1 && error.kind() == io::ErrorKind::WouldBlock => {
+                    // The buffer is full; one by one they would not fit either.
+                    flushed.failed += datagrams;
+                    flushed.error = Some(error);
+                    at += 1;
+                }
                 Err(_) if datagrams > 1 => {
                     self.segmenting = false;
                     messages = self.gather(flushed.sent + flushed.failed);
@@ -196,7 +202,7 @@ impl SendBatch {
         let (way, length) = (self.ways[slot], self.vectors[slot].iov_len);
         let most = SEGMENTS_MAX.min(SEGMENTED_OCTETS_MAX / length);
         let like = |other: &usize| self.ways[*other] == way && self.vectors[*other].iov_len == length;
-        (slot..self.used).take(most).take_while(like).count()
+        (slot..self.used).take(most).take_while(like).count().max(1)
     }
 }
 
