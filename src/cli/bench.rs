@@ -1,26 +1,22 @@
 //! `sextant bench`: the main job.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use engine::record::{Dut, Environment, Results, Settings};
-use engine::search::Mode;
+use clap::Args;
+use engine::record::Dut;
 
-use super::common::{Failure, QueryArgs, TesterArgs, print, print_json, rate, seconds};
+use super::common::{Failure, QueryArgs, TesterArgs};
+use super::measurement::{Conduct, SearchOptions, conduct};
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
-use crate::campaign::{
-    self, Auth, Bench, Ended, Plan, Preset, Progress, Store, Target, Tester, direct_auth, empty_results,
-    reachable, short_duration,
-};
-use crate::lab::environment::{Manifest, facts, preflight};
+use crate::campaign::{Auth, Progress, Target, Tester, direct_auth, empty_results, reachable};
+use crate::lab::environment::{Manifest, preflight};
 use crate::lab::peers::{self, PeerSettings, Probe, RunningPeer};
-use crate::report;
 
 /// Options of `sextant bench`.
 #[derive(Args, Clone, Debug)]
@@ -57,99 +53,6 @@ pub struct BenchArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
-}
-
-/// Options of every search.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Search")]
-pub struct SearchOptions {
-    /// Lengths and counts
-    #[arg(long, value_enum, default_value_t)]
-    pub preset: Preset,
-    /// Repetitions of the search [preset: 3 or 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repetitions: Option<u32>,
-    /// Length of a trial in seconds [preset: 2 or 60]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub duration: Option<Duration>,
-    /// How to search [preset: verify or rfc8219]
-    #[arg(long = "search", value_enum, value_name = "MODE")]
-    pub mode: Option<ModeArg>,
-    /// Stop when the bracket is narrower than this share of the rate, in percent [preset: 2 or 0.5]
-    #[arg(long, value_name = "PERCENT")]
-    pub width: Option<f64>,
-    /// Lowest rate to try, in q/s
-    #[arg(long, value_name = "N", value_parser = rate)]
-    pub min_rate: Option<u64>,
-    /// Highest rate to try, in q/s; with --search fixed the rate
-    #[arg(long, value_name = "N", value_parser = rate, default_value = "100000")]
-    pub max_rate: u64,
-    /// Result directory [default: results/TIME-NAME]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Print results.json on standard output
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `--search`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ModeArg {
-    /// Bisection, every trial counts.
-    Rfc8219,
-    /// Bisection, a rate fails only when it failed twice.
-    Verify,
-    /// Trials at --max-rate only.
-    Fixed,
-}
-
-impl SearchOptions {
-    /// The plan of the preset, changed as told.
-    ///
-    /// # Errors
-    /// Rates or a width that make no search.
-    pub fn plan(&self, timeout_ns: u64) -> Result<Plan, Failure> {
-        let usage = |message: &str| Failure::new(EXIT_USAGE, message);
-        let preset = Plan::new(self.preset, timeout_ns, self.max_rate);
-        let mode = match self.mode {
-            Some(ModeArg::Rfc8219) => Mode::Rfc8219,
-            Some(ModeArg::Verify) => Mode::Verify,
-            Some(ModeArg::Fixed) => Mode::Fixed { trials: 1 },
-            None => preset.mode,
-        };
-        let mut plan = Plan {
-            trial_ns: self.duration.map_or(preset.trial_ns, |duration| duration.as_nanos() as u64),
-            repetitions: self.repetitions.unwrap_or(preset.repetitions),
-            width_pct: self.width.unwrap_or(preset.width_pct),
-            range_qps: [self.min_rate.unwrap_or(preset.range_qps[0]), self.max_rate],
-            mode,
-            ..preset
-        };
-        if plan != preset {
-            plan.preset = "custom";
-        }
-        if plan.range_qps[0] > plan.range_qps[1] {
-            return Err(usage("--min-rate is above --max-rate"));
-        }
-        if !(0.01..=50.0).contains(&plan.width_pct) {
-            return Err(usage("--width must be from 0.01 to 50 percent"));
-        }
-        Ok(plan)
-    }
-
-    /// The part of the record's settings that the plan fixes.
-    pub fn settings(plan: &Plan, base: Settings) -> Settings {
-        Settings {
-            preset: plan.preset.into(),
-            search: plan.mode_name().into(),
-            repetitions: plan.repetitions,
-            trial_s: plan.trial_ns as f64 / 1e9,
-            settle_s: plan.settle_ns as f64 / 1e9,
-            width_pct: plan.width_pct,
-            rate_range_qps: plan.range_qps,
-            ..base
-        }
-    }
 }
 
 /// An address and port; an empty address is the IPv6 loopback.
@@ -338,126 +241,6 @@ fn external_is_ready(
         );
         Failure::new(EXIT_FAILED, message)
     })
-}
-
-/// What [`conduct`] needs.
-pub struct Conduct<'a> {
-    /// The server's name, for the directory.
-    pub name: &'a str,
-    /// Lengths and counts.
-    pub plan: Plan,
-    /// The Tester.
-    pub tester: Tester,
-    /// The server.
-    pub target: Target,
-    /// Its AuthDNS, if it is ours.
-    pub auth: Option<Auth>,
-    /// The Tester looped back.
-    pub selftest: Option<(Target, Auth)>,
-    /// What the person sees.
-    pub progress: Progress,
-    /// Whether the server still runs.
-    pub alive: &'a mut dyn FnMut() -> Result<(), String>,
-    /// The machine at the start.
-    pub before: Manifest,
-}
-
-/// A finished measurement.
-pub struct Conducted {
-    /// The exit code, or why it did not come to its end.
-    pub ended: Result<ExitCode, Failure>,
-    /// The result directory.
-    pub directory: PathBuf,
-}
-
-/// Runs a measurement, prints its result and says where the record lies.
-///
-/// # Errors
-/// The record cannot be begun; nothing was measured.
-pub fn conduct(
-    options: &SearchOptions,
-    conduct: Conduct<'_>,
-    results: Results,
-) -> Result<Conducted, Failure> {
-    let Conduct { name, plan, tester, target, auth, selftest, progress, alive, before } = conduct;
-    let base = PathBuf::from("results");
-    let store = Store::create(&base, options.out.as_deref(), name, SystemTime::now())
-        .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
-    let directory = store.directory().to_path_buf();
-    announce(&progress, options, &plan, &results, &before)?;
-    store.save_json("manifest.json", &before).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
-    let environment = || {
-        let after = Manifest::take();
-        Environment {
-            facts: facts(&before, Some(&after)),
-            findings: preflight(&before).into_iter().map(Into::into).collect(),
-        }
-    };
-    let bench =
-        Bench { plan, tester, target, auth, selftest, store, progress, alive, environment: &environment };
-    let (results, ended) = campaign::run(bench, results);
-    let printed = if options.json {
-        print_json(&results)
-    } else {
-        let report_at = directory.join("report.html");
-        print(&format!("{}\nReport: {}\n", report::text(&results), report_at.display()))
-    };
-    let ended = exit_code(&results, ended, &directory).and_then(|code| printed.map(|()| code.into()));
-    Ok(Conducted { ended, directory })
-}
-
-/// Says what will be done and how long it takes: where the progress is shown, else with the result.
-fn announce(
-    progress: &Progress,
-    options: &SearchOptions,
-    plan: &Plan,
-    results: &Results,
-    before: &Manifest,
-) -> Result<(), Failure> {
-    let Dut { name, version, address, .. } = &results.dut;
-    let mut lines = vec![format!("Sextant {}: {name} {version} at {address}", env!("CARGO_PKG_VERSION"))];
-    let findings = preflight(before).into_iter().map(engine::record::Finding::from);
-    for finding in findings.filter(|finding| finding.severity != engine::record::Severity::Info) {
-        lines.push(format!("  warning       {}: {}", finding.what, finding.evidence));
-    }
-    let time = short_duration(plan.forecast(plan.repetitions, plan.range_qps[1] / 2));
-    let (preset, repetitions, seconds) = (plan.preset, plan.repetitions, plan.trial_ns as f64 / 1e9);
-    let short = if seconds < 60.0 { ", shorter than the 60 s that RFC 8219 asks for" } else { "" };
-    lines.push(format!(
-        "  preset {preset}: {repetitions} repetitions with trials of {seconds} s{short}; this takes about {time}"
-    ));
-    for line in lines {
-        if progress.is_shown() {
-            progress.say(&line);
-        } else if !options.json {
-            print(&format!("{line}\n"))?;
-        }
-    }
-    Ok(())
-}
-
-fn exit_code(results: &Results, ended: Ended, directory: &Path) -> Result<u8, Failure> {
-    let kept = directory.display();
-    let (code, reason) = match ended {
-        Ended::Complete => {
-            let found = results.summary.as_ref().is_some_and(|summary| summary.p1 > 0);
-            return Ok(if found { 0 } else { EXIT_FAILED });
-        }
-        Ended::Record(error) => return Err(Failure::new(EXIT_UNFIT, error)),
-        Ended::Interrupted => {
-            return Err(Failure::new(
-                EXIT_UNFIT,
-                format!("interrupted; what was measured so far is in {kept}"),
-            ));
-        }
-        Ended::Unfit(reason) => (EXIT_UNFIT, reason),
-        Ended::ServerFailed(reason) => (EXIT_FAILED, reason),
-        Ended::Measure(error) => {
-            let failure = Failure::from(error);
-            (failure.code, failure.to_string())
-        }
-    };
-    Err(Failure::new(code, format!("{reason}; what was measured is in {kept}")))
 }
 
 /// The log of the server, for the record. Nothing depends on it.

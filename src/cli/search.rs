@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use engine::record::Dut;
 
-use super::bench::{Conduct, SearchOptions, conduct};
 use super::common::{Failure, QueryArgs, TesterArgs};
+use super::measurement::{Conduct, SearchOptions, conduct};
 use crate::campaign::{Progress, empty_results, reach};
 use crate::lab::environment::Manifest;
 

@@ -49,6 +49,26 @@ fn find_account(database: &str, user: &str) -> Option<Account> {
     })
 }
 
+/// Removes the directories of instruments that were killed before they could: the names tell their processes.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(maker) = name.to_str().and_then(maker) else { continue };
+        let gone = !Path::new("/proc").join(maker.to_string()).exists();
+        // What belongs to others cannot be removed, and stays.
+        if gone && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The process that made a directory of this name: `sextant-LABEL-PROCESS-RANDOM`.
+fn maker(name: &str) -> Option<u32> {
+    let mut parts = name.strip_prefix("sextant-")?.rsplitn(3, '-');
+    let (_random, process, _label) = (parts.next()?, parts.next()?, parts.next()?);
+    process.parse().ok()
+}
+
 /// A directory for one server, removed with all that is in it on drop.
 #[derive(Debug)]
 pub struct Scratch {
@@ -64,8 +84,9 @@ impl Scratch {
     pub fn new(label: &str, parent: Option<&Path>) -> io::Result<Self> {
         let account = Account::for_servers()?;
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        sweep(&parent);
         let directory = tempfile::Builder::new()
-            .prefix(&format!("sextant-{label}-"))
+            .prefix(&format!("sextant-{label}-{}-", std::process::id()))
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&parent)
             .map_err(|error| in_context(&error, "cannot make a directory in", &parent))?;
@@ -137,6 +158,18 @@ fn in_context(error: &io::Error, what: &str, path: &Path) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_of_killed_instruments_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let orphan = parent.path().join("sextant-knot-resolver-4294967295-a1b2c3");
+        let foreign = parent.path().join("sextant-notes");
+        [&orphan, &foreign].into_iter().for_each(|directory| fs::create_dir(directory).unwrap());
+        let first = Scratch::new("dns64d", Some(parent.path())).unwrap();
+        let second = Scratch::new("dns64d", Some(parent.path())).unwrap();
+        assert!(!orphan.exists() && foreign.exists() && first.path().exists());
+        assert_ne!(first.path(), second.path());
+    }
 
     #[test]
     fn accounts_are_found_and_root_is_never_taken() {
