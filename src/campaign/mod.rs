@@ -1,6 +1,6 @@
 //! Plans that become trials that become a record.
 //!
-//! [`Tester`] runs one trial and knows what the machine's counters said of it; [`selftest`] certifies the Tester;
+//! [`Tester`] runs one trial and knows what the machine's counters said of it; [`certify`] certifies the Tester;
 //! [`bench`](run) repeats the search and keeps the [`Results`](engine::record::Results) on disk after every trial.
 
 mod bench;

@@ -59,7 +59,7 @@ pub enum MeasureError {
     },
     /// So short that no query is due.
     NoQueries,
-    /// The accounts of the trial need more memory than [`MEMORY_MAX_OCTETS`]: so much, in octets.
+    /// The accounts of the trial need more than 4 GiB of memory: so much, in octets.
     TooLarge(u64),
     /// Sockets could not be opened or broke.
     Io(io::Error),
