@@ -18,12 +18,12 @@ pub const SELFTEST_FACTOR: f64 = 2.2;
 const TIMEOUT_SHARE: u64 = 4;
 /// Length of the trials that look for the rate, in ns.
 const EXPLORING_NS: u64 = 500_000_000;
-/// After a failure the next rate is this much lower.
-const STEP: f64 = 0.8;
+/// After a failure the next rate is this much lower: small steps near the rate wanted, larger ones below its half.
+const STEPS: [f64; 2] = [0.9, 0.7];
 /// Below this rate, in q/s, a Tester is of no use.
 const LOWEST_QPS: u64 = 1000;
 /// Attempts at one rate: a pause of the machine is no property of the Tester.
-const ATTEMPTS: u32 = 2;
+const ATTEMPTS: u32 = 3;
 
 /// The AuthDNS of the self-test: every name of the target has a AAAA record, the one that the target expects.
 ///
@@ -95,9 +95,15 @@ pub fn certify(
             selftest.passed = true;
             break;
         }
-        r = (r as f64 * STEP) as u64;
+        r = lower(r, *rates_qps.end());
     }
     Ok(selftest)
+}
+
+/// The rate to look at when `r` has failed.
+fn lower(r: u64, wanted_qps: u64) -> u64 {
+    let step = STEPS[usize::from(r <= wanted_qps / 2)];
+    (r as f64 * step) as u64
 }
 
 /// The rate at which the self-test for `r` runs, in q/s.

@@ -58,9 +58,9 @@ const LEAD_NS: u64 = 30_000_000;
 const WAKE_EARLY_NS: u64 = 150_000;
 /// While queries are due, answers are taken this often, so that several come with one call. The kernel notes when they
 /// arrived, so they lose nothing by waiting.
-const RECEIVE_EVERY_NS: u64 = 100_000;
+const RECEIVE_EVERY_NS: u64 = 200_000;
 /// While queries are due, the coworker has its turn this often.
-const HELP_EVERY_NS: u64 = 30_000;
+const HELP_EVERY_NS: u64 = 60_000;
 /// The longest sleep, so that a stop is seen soon.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
