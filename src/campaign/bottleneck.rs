@@ -2,7 +2,7 @@
 
 use engine::record::{Bottleneck, Observation, Outcome, Results, Trial};
 
-use crate::report::number::count as grouped;
+use crate::report::number::{count as grouped, plural};
 
 /// A thread above this share of a processor, in percent, is at its limit.
 const SATURATED_PCT: f64 = 90.0;
@@ -95,8 +95,8 @@ fn others(_: &Trial, seen: &Observation) -> Verdict {
 
 fn late(trial: &Trial, _: &Observation) -> Verdict {
     (trial.late > 0).then(|| {
-        let text =
-            format!("{} answers came after the timeout while no counter shows a drop", grouped(trial.late));
+        let late = plural(usize::try_from(trial.late).unwrap_or(usize::MAX), "answer", "answers");
+        let text = format!("{late} came after the timeout while no counter shows a drop");
         ("DUT queueing", text)
     })
 }

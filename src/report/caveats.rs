@@ -126,7 +126,7 @@ fn trust_caveats(results: &Results) -> Vec<Caveat> {
     let trials = every_trial(results);
     let tally = Tally::of(trials.iter().filter(|entry| entry.phase == "search").map(|entry| entry.trial));
     if tally.void * 4 > tally.total() {
-        let text = "The Tester was too often at fault: it needs a quieter machine or a lower ceiling.";
+        let text = "The Tester or other load was too often at fault: a quieter machine is needed, or a lower ceiling.";
         all.push(caveat(Severity::Warning, format!("{} of {} trials void", tally.void, tally.total()), text));
     }
     if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.outcome != Outcome::Pass) {

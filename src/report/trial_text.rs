@@ -41,7 +41,7 @@ fn headline(trial: &Trial) -> String {
             )
         }
         (Outcome::Void, Some(reason)) => format!("VOID: {what}: {}", shortened(reason, 300)),
-        (Outcome::Void, None) => format!("VOID: {what}: the Tester was at fault"),
+        (Outcome::Void, None) => format!("VOID: {what}: the Tester or other load was at fault"),
     }
 }
 

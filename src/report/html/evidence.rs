@@ -102,7 +102,7 @@ pub fn searches(results: &Results) -> Markup {
     html! {
         p {
             "Each trial is a mark: " b.pass { "● passed" } ", " b.fail { "✕ failed" } ", " b.void { "◇ void" }
-            " (the Tester was at fault). The shaded area is the bracket that was left; the line is the rate found."
+            " (the Tester or other load was at fault). The shaded area is the bracket that was left; the line is the rate found."
         }
         div.paths {
             @for number in numbers.iter().take(PATHS) {
