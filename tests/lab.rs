@@ -2,10 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -294,49 +292,4 @@ fn a_busy_child_is_seen_on_its_own_account() {
     assert!(server.memory_octets > 0 && server.memory_peak_octets >= server.memory_octets);
     let record = seen.to_record(1000, 53);
     assert!(record.dut_cpu_pct.unwrap() > 10.0 && record.dut_cpu_us_per_query.unwrap() > 50.0);
-}
-
-/// Not a test by itself: run in a process of its own by the next one, which kills that process.
-#[test]
-#[ignore = "run by the_kernel_ends_the_servers_of_an_instrument_that_was_killed"]
-fn helper_that_keeps_a_child() {
-    let launch = Launch {
-        label: "sleeper".into(),
-        program: "/bin/sh".into(),
-        arguments: vec!["-c".into(), "trap '' TERM HUP INT; while :; do sleep 1; done".into()],
-        ..Launch::default()
-    };
-    let child = Child::start(&launch, Scratch::new("killed", None).unwrap()).unwrap();
-    println!("child {} {}", child.pid(), child.directory().display());
-    thread::sleep(Duration::from_secs(60));
-}
-
-#[test]
-fn the_kernel_ends_the_servers_of_an_instrument_that_was_killed() {
-    let arguments = ["--exact", "helper_that_keeps_a_child", "--ignored", "--nocapture"];
-    let mut instrument = Command::new(std::env::current_exe().unwrap())
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(instrument.stdout.take().unwrap()).lines().map_while(Result::ok);
-    // The test harness writes its own words before ours on the line.
-    let line = lines
-        .into_iter()
-        .find_map(|line| line.split_once("child ").map(|(_, words)| words.to_owned()))
-        .unwrap();
-    let (pid, directory) = line.split_once(' ').unwrap();
-    assert!(Path::new(&format!("/proc/{pid}/exe")).exists());
-    instrument.kill().unwrap();
-    instrument.wait().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    // Somebody else's child now: it may stay as a zombie where nobody collects orphans.
-    let runs = || std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|text| !text.is_empty());
-    while runs() {
-        assert!(Instant::now() < deadline, "process {pid} outlives the instrument");
-        thread::sleep(Duration::from_millis(10));
-    }
-    // Nothing can remove the directory of an instrument that was killed; it holds no more than a log.
-    std::fs::remove_dir_all(directory).unwrap();
 }

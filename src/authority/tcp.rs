@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use net::poll::{Events, Interest, Poller, Waker};
-use socket2::{Domain, Protocol, Socket, Type};
 
 use super::connection::{Connection, State};
 use super::counters::SharedTraffic;
@@ -47,21 +46,12 @@ pub(super) struct TcpGauge {
     pub refused: AtomicU64,
 }
 
-/// Binds a listener that takes IPv6 only if its address is of IPv6.
+/// Binds a listener; see [`net::tcp::listen`].
 ///
 /// # Errors
-/// The address is in use or not of this machine, or the port needs privileges.
+/// Likewise.
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket =
-        Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    // Connections of an earlier process that linger do not keep the port.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    net::tcp::listen(address, BACKLOG)
 }
 
 /// The handle of the thread; dropping it ends the thread and closes all connections.

@@ -1,7 +1,6 @@
 //! The AuthDNS from outside: its answers as another DNS library reads them, its sockets, and real resolvers before it.
 #![allow(clippy::unwrap_used)]
 
-mod cost;
 mod peers;
 mod server;
 mod zone;

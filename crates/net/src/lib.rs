@@ -9,6 +9,7 @@ pub mod measure;
 pub mod poll;
 pub mod process;
 pub mod sim;
+pub mod tcp;
 pub mod transport;
 pub mod udp;
 

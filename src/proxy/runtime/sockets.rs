@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use net::udp::{Options, UdpSocket};
-use socket2::{Domain, Protocol, Socket, Type};
 
 use super::ServerError;
 use crate::proxy::config::Config;
@@ -104,20 +103,8 @@ fn claim(wanted: SocketAddr, tcp: bool) -> Result<(SocketAddr, Option<TcpListene
 fn try_claim(wanted: SocketAddr, tcp: bool) -> io::Result<(SocketAddr, Option<TcpListener>)> {
     let probe = UdpSocket::bind(wanted, &Options::default())?;
     let address = probe.local_addr()?;
-    let listener = if tcp { Some(tcp_listener(address)?) } else { None };
+    let listener = if tcp { Some(net::tcp::listen(address, BACKLOG)?) } else { None };
     Ok((address, listener))
-}
-
-fn tcp_listener(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    // Connections of an earlier run that linger do not count as in use.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
 }
 
 fn listener(address: SocketAddr) -> Result<UdpSocket, ServerError> {
