@@ -5,7 +5,10 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod frame;
+pub mod link;
 pub mod measure;
+pub mod netns;
 pub mod poll;
 pub mod process;
 pub mod sim;
