@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod bench;
 mod common;
+mod io;
 mod measurement;
 pub mod peers;
 pub mod preflight;
