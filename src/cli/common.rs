@@ -164,6 +164,7 @@ impl QueryArgs {
                 ValidityArg::Compat => Validity::Compat,
             },
             pid: None,
+            log: false,
         }
     }
 

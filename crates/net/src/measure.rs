@@ -31,6 +31,8 @@ pub struct Plan {
     /// Keep everybody else off the processors of the Measurer's threads as far as ordinary priorities can. Only right
     /// where no server that matters to the trial runs there: it would starve.
     pub prioritized: bool,
+    /// Keep a log of every query ([`Stats::log`]).
+    pub log: bool,
 }
 
 /// What a trial gave.
@@ -85,6 +87,7 @@ impl Plan {
             sockets: (self.udp.sockets / lanes).max(1) as u64,
             timeout_ns: self.timeout_ns,
             listen_ns: self.listen_ns.max(self.timeout_ns),
+            log: self.log,
         }
     }
 
@@ -134,7 +137,7 @@ pub fn run(
     };
     for result in results {
         let lane = result?;
-        measured.stats.merge(&lane.stats);
+        measured.stats.merge(lane.stats);
         measured.socket_drops += lane.transport.drops();
         measured.wrong_queue += lane.transport.wrong_queue();
         measured.icmp_errors += lane.transport.icmp_errors();
@@ -352,6 +355,7 @@ mod tests {
                 backend: Backend::Udp,
                 udp: config(server, 4),
                 prioritized: false,
+                log: false,
             };
             let mut work = coworker(socket);
             let stop = AtomicBool::new(false);
@@ -374,6 +378,7 @@ mod tests {
             backend: Backend::Udp,
             udp: config(sink.local_addr().unwrap(), 1),
             prioritized: false,
+            log: false,
         };
         let stop = AtomicBool::new(true);
         let measured = run(&plan, &workload(), &[], None, &stop).unwrap();
