@@ -110,6 +110,8 @@ fn every_wrong_answer_has_its_name() {
     assert!(reasons.values().all(|count| *count == each), "{reasons:?}");
     assert_eq!((tried.number("valid"), tried.number("duplicates")), (2 * each, 2 * each));
     assert_eq!(tried.number("unexpected"), 3 * each);
+    let others = serde_json::json!({ "wrong ID": each, "wrong question": each, "wrong socket": each });
+    assert_eq!(tried.trial["unexpected_reasons"], others);
     tried.expect_fail();
 }
 

@@ -187,7 +187,7 @@ fn segments_are_packets_on_the_wire_or_refused() {
     wire.does("ethtool -K to-server tx-udp-segmentation off");
     let before = wire.arrived();
     let tried = wire.trial(&server, "20000", &["--io", "gso"]);
-    assert_eq!((&tried.trial["io"], tried.number("valid")), (&"gso".into(), 20_000), "{}", tried.trial);
+    assert_eq!((&tried.trial["io"], tried.number("sent")), (&"gso".into(), 20_000), "{}", tried.trial);
     let packets = wire.arrived() - before;
     assert!((20_001..20_020).contains(&packets), "{packets} packets; some are not of the trial");
 }

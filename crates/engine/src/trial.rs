@@ -110,6 +110,7 @@ pub fn conclude(
         valid_compat: stats.valid_compat,
         duplicates: stats.duplicates,
         unexpected: stats.unexpected,
+        unexpected_reasons: stats.unexpected_reasons.iter().map(|(why, n)| ((*why).to_owned(), *n)).collect(),
         latency_ns: stats.latency(),
         latency_from_send_ns: stats.latency_from_send(),
         schedule_error_ns: stats.schedule_error(),
