@@ -3,6 +3,7 @@
 //! This is the only crate with `unsafe` code; each block says why it is sound. What it offers is safe to use.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod bpf;
 pub mod clock;
 pub mod cpu;
 pub mod frame;
