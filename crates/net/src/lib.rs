@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod clock;
 pub mod cpu;
+pub mod kernel;
 pub mod measure;
 pub mod poll;
 pub mod process;
