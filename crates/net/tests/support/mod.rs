@@ -32,6 +32,11 @@ pub fn can_run() -> bool {
 
 impl Pair {
     pub fn new() -> Self {
+        Self::with_queues(1)
+    }
+
+    /// A pair whose devices have so many queues in each direction.
+    pub fn with_queues(queues: usize) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let names = ["a", "b"].map(|end| format!("kt{}-{number}{end}", std::process::id()));
@@ -39,7 +44,8 @@ impl Pair {
         let [one, other] = &pair.names;
         ip(&format!("netns add {one}"));
         ip(&format!("netns add {other}"));
-        ip(&format!("link add {DEVICE} netns {one} type veth peer name {DEVICE} netns {other}"));
+        let end = format!("{DEVICE} numrxqueues {queues} numtxqueues {queues} netns");
+        ip(&format!("link add {end} {one} type veth peer name {end} {other}"));
         for (index, name) in pair.names.iter().enumerate() {
             let mac = MACS[index].map(|octet| format!("{octet:02x}")).join(":");
             ip(&format!("-n {name} link set {DEVICE} address {mac}"));
