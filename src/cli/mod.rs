@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod bench;
 mod common;
+mod io;
 pub mod lab;
 mod measurement;
 pub mod peers;

@@ -121,12 +121,29 @@ pub fn path_via(server: SocketAddr, device: &Device) -> Result<Path, PathError> 
     find(server, Some(device.index))
 }
 
-fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
-    let scope = match server {
+/// The device alone, whatever its kind, without asking for the next hop; `lo` for a server of this machine.
+///
+/// # Errors
+/// No route.
+pub fn device_to(server: SocketAddr) -> Result<Device, PathError> {
+    let device = match Route::look_up(server, scope_of(server)) {
+        Ok(route) => Device::by_index(route.device),
+        Err(PathError::Loopback(_)) => Device::named("lo"),
+        Err(error) => return Err(error),
+    };
+    device.map_err(|error| PathError::Lookup(server, error))
+}
+
+/// The device that the server's address itself names.
+fn scope_of(server: SocketAddr) -> Option<u32> {
+    match server {
         SocketAddr::V6(server) if server.scope_id() != 0 => Some(server.scope_id()),
         _ => None,
-    };
-    let route = Route::look_up(server, device.or(scope))?;
+    }
+}
+
+fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
+    let route = Route::look_up(server, device.or(scope_of(server)))?;
     let lookup = |error| PathError::Lookup(server, error);
     let device = Device::by_index(route.device).map_err(lookup)?;
     let source_mac = device.hardware_address().map_err(|error| match error.kind() {
@@ -256,6 +273,7 @@ mod tests {
         for server in ["127.0.0.1:53", "[::1]:53"] {
             let error = path_to(server.parse().unwrap()).unwrap_err();
             assert!(matches!(error, PathError::Loopback(_)), "{error:?}");
+            assert_eq!(device_to(server.parse().unwrap()).unwrap().name, "lo");
             assert!(error.to_string().ends_with("lo has no Ethernet; use --io udp"), "{error}");
         }
     }
