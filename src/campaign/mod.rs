@@ -12,6 +12,7 @@ mod reach;
 mod selftest;
 mod store;
 mod tester;
+mod watch;
 
 pub use bench::{Bench, Ended, empty_results, run};
 pub use plan::{Plan, Preset, SECOND_NS};
@@ -20,3 +21,4 @@ pub use reach::{Unreached, reach, reachable};
 pub use selftest::{SELFTEST_FACTOR, certify, direct_auth};
 pub use store::Store;
 pub use tester::{Auth, MeasureError, Target, Tester};
+pub use watch::{Now, Watch};

@@ -15,6 +15,7 @@ use hdrhistogram::Histogram;
 use net::measure::{self, Measured};
 use net::transport::UdpConfig;
 
+use super::watch::Watch;
 use crate::authority::{Authority, Counters};
 use crate::lab::observe::{Observation as Seen, Observer, Snapshot};
 
@@ -114,6 +115,8 @@ pub struct Tester {
     pub alone: bool,
     /// Set to end a trial.
     pub stop: Arc<AtomicBool>,
+    /// What others may see of a trial while it runs.
+    pub watch: Arc<Watch>,
 }
 
 /// Other programs that use more of a processor than this, in percent, may make any trial fail.
@@ -193,14 +196,15 @@ impl Tester {
         workload: &Workload,
     ) -> io::Result<Measured> {
         let Some(auth) = auth.filter(|auth| auth.hosted) else {
-            return measure::run(plan, workload, &self.cpus, None, &self.stop);
+            return measure::run(plan, workload, &self.cpus, None, &self.stop, &self.watch.live);
         };
         let mut services = auth.authority.take_services();
         let mut work = || {
             let polled = services.iter_mut().map(|service| service.poll(AUTH_BATCHES_AT_ONCE).unwrap_or(0));
             polled.sum()
         };
-        let measured = measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop);
+        let measured =
+            measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop, &self.watch.live);
         auth.authority.give_back(services);
         measured
     }

@@ -74,7 +74,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     check_machine(&before)?;
     let plan = args.search.plan(args.query.timeout_ns())?;
     let mut tester = args.tester.tester(args.query.first_name())?;
-    let progress = Progress::new(args.search.json);
+    let progress = Progress::new(args.search.json, &tester.watch);
     let lab = Lab::start(args, &tester)?;
     tester.alone = lab.running.is_some() && lab.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     let target = Target { pid: lab.pid(), ..args.query.target(lab.server, plan.listen_ns) };

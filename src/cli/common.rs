@@ -247,6 +247,7 @@ impl TesterArgs {
             next_name: first_name,
             alone: false,
             stop: stop_on_signals()?,
+            watch: Arc::default(),
         })
     }
 }

@@ -45,7 +45,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     results.dut = Dut { name: "external".into(), address: args.server.to_string(), ..Dut::default() };
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.auth = "not ours".into();
-    let progress = Progress::new(args.search.json);
+    let progress = Progress::new(args.search.json, &tester.watch);
     let parts = Conduct {
         name: "search",
         plan,

@@ -58,7 +58,7 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let store = store.transpose().map_err(cannot_write)?;
     reach(&target, &tester)?;
 
-    let progress = Progress::new(args.json);
+    let progress = Progress::new(args.json, &tester.watch);
     let length = args.duration + Duration::from_millis(30);
     let doing = Doing { phase: "trial".into(), rate_qps: args.rate, length, ..Doing::default() };
     let duration_ns = args.duration.as_nanos() as u64;

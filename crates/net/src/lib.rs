@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod live;
 pub mod measure;
 pub mod poll;
 pub mod process;
