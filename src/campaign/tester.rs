@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use engine::pacer::Schedule;
+use engine::querylog::QueryLog;
 use engine::record::{Outcome, Trial};
 use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_auth_drops, place};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
@@ -36,6 +37,8 @@ pub struct Target {
     pub validity: Validity,
     /// The server's process, if it runs here.
     pub pid: Option<u32>,
+    /// Keep a log of every query of a trial ([`Tried::log`]).
+    pub log: bool,
 }
 
 /// The AuthDNS, if it is ours.
@@ -99,6 +102,8 @@ pub struct Tried {
     pub trial: Trial,
     /// The latencies of its valid answers in ns.
     pub latency_ns: Histogram<u64>,
+    /// Every query, where [`Target::log`] asked for it.
+    pub log: Option<QueryLog>,
 }
 
 /// Both halves of RFC 8219's Tester on this machine.
@@ -162,7 +167,7 @@ impl Tester {
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
-        Ok(Tried { trial, latency_ns: measured.stats.latency_ns })
+        Ok(Tried { trial, latency_ns: measured.stats.latency_ns, log: measured.stats.log })
     }
 
     /// What the Measurer's threads are told.
@@ -178,6 +183,7 @@ impl Tester {
                 receive_buffer_octets: self.receive_buffer_octets,
             },
             prioritized: self.alone,
+            log: target.log,
         };
         let (have, need) = (target.workload.names.size(), Schedule::new(0, rate_qps, duration_ns).queries);
         let memory_octets = plan.memory_octets(self.cpus.len());

@@ -159,6 +159,7 @@ impl QueryArgs {
                 ValidityArg::Compat => Validity::Compat,
             },
             pid: None,
+            log: false,
         }
     }
 

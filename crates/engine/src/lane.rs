@@ -9,6 +9,7 @@ use dns64::wire::Header;
 
 use crate::matcher::judge;
 use crate::pacer::{SECOND_NS, Schedule};
+use crate::querylog::{Class, Entry, QueryLog};
 use crate::stats::Stats;
 use crate::workload::Workload;
 
@@ -27,6 +28,8 @@ pub struct LaneSpec {
     pub timeout_ns: u64,
     /// How long after the last query is due the lane listens, in ns; at least the timeout.
     pub listen_ns: u64,
+    /// Keep a log of every query ([`Stats::log`]).
+    pub log: bool,
 }
 
 impl LaneSpec {
@@ -47,7 +50,11 @@ impl LaneSpec {
     /// About how much memory a [`Lane`] allocates, in octets.
     pub fn memory_octets(&self) -> u64 {
         let lateness = self.remembered().saturating_mul(size_of::<u32>() as u64);
-        (self.queries() / 8).saturating_add(lateness).saturating_add(Stats::memory_octets(&self.schedule))
+        let log = if self.log { QueryLog::memory_octets(self.queries()) } else { 0 };
+        (self.queries() / 8)
+            .saturating_add(log)
+            .saturating_add(lateness)
+            .saturating_add(Stats::memory_octets(&self.schedule))
     }
 }
 
@@ -94,6 +101,8 @@ impl Lane {
         let lanes = spec.lanes.max(1);
         let spec = LaneSpec { lanes, sockets: spec.sockets.max(1), ..spec };
         let queries = spec.queries();
+        let mut stats = Stats::new(spec.schedule);
+        stats.log = spec.log.then(|| QueryLog::new(spec.lane, lanes, queries));
         let batch_max = (spec.schedule.rate_qps / 100 / BATCH_SHARE_OF_10_MS).clamp(1, BATCH_MAX);
         Self {
             spec,
@@ -108,7 +117,7 @@ impl Lane {
             overdue: (0, 0),
             // Written once so that the pages are there before the clock runs.
             lateness_ns: vec![u32::MAX; spec.remembered() as usize].into_boxed_slice(),
-            stats: Stats::new(spec.schedule),
+            stats,
         }
     }
 
@@ -141,6 +150,9 @@ impl Lane {
         let place = own as usize & (self.lateness_ns.len() - 1);
         self.lateness_ns[place] = u32::try_from(now_ns.saturating_sub(due_ns)).unwrap_or(u32::MAX);
         self.stats.note_sent(due_ns, now_ns);
+        if let Some(entry) = self.stats.log.as_mut().and_then(|log| log.entry_mut(own)) {
+            *entry = Entry { scheduled_ns: due_ns, sent_ns: now_ns, class: Class::Lost, ..Entry::default() };
+        }
         self.next += 1;
         length
     }
@@ -148,6 +160,12 @@ impl Lane {
     /// Notes that the kernel refused some of the queries just written.
     pub fn note_send_errors(&mut self, count: usize) {
         self.stats.note_send_errors(count as u64);
+        let Some(log) = &mut self.stats.log else { return };
+        for own in self.next.saturating_sub(count as u64)..self.next {
+            if let Some(entry) = log.entry_mut(own) {
+                entry.class = Class::SendError;
+            }
+        }
     }
 
     /// Takes a datagram that arrived at `at_ns` at one of the lane's sockets.
@@ -168,17 +186,26 @@ impl Lane {
         let due_ns = self.due_ns(own);
         if at_ns.saturating_sub(due_ns) > self.spec.timeout_ns {
             self.stats.late += 1;
+            self.log_answer(own, at_ns, Class::Late, &header);
             return;
         }
         let number = self.number(own);
         let judgement = judge(&self.workload, number, &header, reply);
         self.stats.valid_compat += u64::from(judgement.compat);
+        let class = if judgement.strict.is_ok() { Class::Valid } else { Class::Invalid };
+        self.log_answer(own, at_ns, class, &header);
         match judgement.strict {
             Ok(()) => {
                 let lateness_ns = self.lateness_ns[own as usize & (self.lateness_ns.len() - 1)];
                 self.stats.note_valid(due_ns, lateness_ns.into(), at_ns);
             }
             Err(defect) => self.stats.note_invalid(defect, self.workload.expected(number)),
+        }
+    }
+
+    fn log_answer(&mut self, own: u64, at_ns: u64, class: Class, header: &Header) {
+        if let Some(entry) = self.stats.log.as_mut().and_then(|log| log.entry_mut(own)) {
+            *entry = Entry { received_ns: at_ns, class, rcode: header.rcode(), ..*entry };
         }
     }
 
@@ -265,7 +292,15 @@ mod tests {
 
     fn lane(rate_qps: u64, lane: u64, lanes: u64, sockets: u64) -> Lane {
         let schedule = Schedule::new(START, rate_qps, SECOND_NS);
-        let spec = LaneSpec { schedule, lane, lanes, sockets, timeout_ns: SECOND_NS, listen_ns: SECOND_NS };
+        let spec = LaneSpec {
+            schedule,
+            lane,
+            lanes,
+            sockets,
+            timeout_ns: SECOND_NS,
+            listen_ns: SECOND_NS,
+            log: false,
+        };
         Lane::new(spec, workload(0))
     }
 
@@ -340,7 +375,15 @@ mod tests {
     fn the_longest_timeout_at_the_highest_rate_is_no_overflow() {
         let schedule = Schedule::new(0, 100_000_000, 86_400 * SECOND_NS);
         let timeout_ns = 86_400 * SECOND_NS;
-        let spec = LaneSpec { schedule, lane: 0, lanes: 1, sockets: 1, timeout_ns, listen_ns: timeout_ns };
+        let spec = LaneSpec {
+            schedule,
+            lane: 0,
+            lanes: 1,
+            sockets: 1,
+            timeout_ns,
+            listen_ns: timeout_ns,
+            log: false,
+        };
         assert!(spec.memory_octets() > 1 << 40, "the caller refuses what no machine has");
         let short = LaneSpec { schedule: Schedule::new(0, 300_000, SECOND_NS / 100), ..spec };
         assert!(short.memory_octets() < 1 << 20);

@@ -29,6 +29,8 @@ pub struct Plan {
     /// Keep everybody else off the processors of the Measurer's threads as far as ordinary priorities can. Only right
     /// where no server that matters to the trial runs there: it would starve.
     pub prioritized: bool,
+    /// Keep a log of every query ([`Stats::log`]).
+    pub log: bool,
 }
 
 /// What a trial gave.
@@ -75,6 +77,7 @@ impl Plan {
             sockets: (self.udp.sockets / lanes).max(1) as u64,
             timeout_ns: self.timeout_ns,
             listen_ns: self.listen_ns.max(self.timeout_ns),
+            log: self.log,
         }
     }
 
@@ -122,7 +125,7 @@ pub fn run(
     };
     for result in results {
         let lane = result?;
-        measured.stats.merge(&lane.stats);
+        measured.stats.merge(lane.stats);
         measured.socket_drops += lane.socket_drops;
         measured.interrupted |= lane.interrupted;
         measured.cpu_ns += lane.cpu_ns;
@@ -322,6 +325,7 @@ mod tests {
                 listen_ns: 300_000_000,
                 udp: UdpConfig { server, sockets: 4, receive_buffer_octets: 1 << 20 },
                 prioritized: false,
+                log: false,
             };
             let mut work = coworker(socket);
             let (stop, live) = (AtomicBool::new(false), Live::default());
@@ -346,6 +350,7 @@ mod tests {
             listen_ns: 1_000_000_000,
             udp: UdpConfig { server: sink.local_addr().unwrap(), sockets: 1, receive_buffer_octets: 0 },
             prioritized: false,
+            log: false,
         };
         let stop = AtomicBool::new(true);
         let measured = run(&plan, &workload(), &[], None, &stop, &Live::default()).unwrap();
