@@ -20,5 +20,5 @@ pub use progress::{Doing, Progress, short_duration};
 pub use reach::{Unreached, reach, reachable};
 pub use selftest::{SELFTEST_FACTOR, certify, direct_auth};
 pub use store::Store;
-pub use tester::{Auth, MeasureError, Target, Tester};
+pub use tester::{Auth, MeasureError, Target, Tester, Tried};
 pub use watch::{Now, Watch};

@@ -13,6 +13,7 @@ use engine::record::{Outcome, Trial};
 use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_auth_drops, place};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
+use net::clock::Distance;
 use net::measure::{self, Measured};
 use net::transport::UdpConfig;
 
@@ -104,6 +105,12 @@ pub struct Tried {
     pub latency_ns: Histogram<u64>,
     /// Every query, where [`Target::log`] asked for it.
     pub log: Option<QueryLog>,
+    /// What was asked.
+    pub workload: Workload,
+    /// When it was asked, on the clock of the log.
+    pub schedule: Schedule,
+    /// The start of the schedule in ns since 1970.
+    pub start_unix_ns: u64,
 }
 
 /// Both halves of RFC 8219's Tester on this machine.
@@ -167,7 +174,9 @@ impl Tester {
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
-        Ok(Tried { trial, latency_ns: measured.stats.latency_ns, log: measured.stats.log })
+        let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
+        let Measured { schedule, stats, .. } = measured;
+        Ok(Tried { trial, latency_ns: stats.latency_ns, log: stats.log, workload, schedule, start_unix_ns })
     }
 
     /// What the Measurer's threads are told.

@@ -7,7 +7,7 @@
 
 use dns64::wire::Header;
 
-use crate::matcher::judge;
+use crate::matcher::{is_compat, judge};
 use crate::pacer::{SECOND_NS, Schedule};
 use crate::querylog::{Class, Entry, QueryLog};
 use crate::stats::Stats;
@@ -205,7 +205,13 @@ impl Lane {
 
     fn log_answer(&mut self, own: u64, at_ns: u64, class: Class, header: &Header) {
         if let Some(entry) = self.stats.log.as_mut().and_then(|log| log.entry_mut(own)) {
-            *entry = Entry { received_ns: at_ns, class, rcode: header.rcode(), ..*entry };
+            *entry = Entry {
+                received_ns: at_ns,
+                class,
+                rcode: header.rcode(),
+                compat: is_compat(header),
+                ..*entry
+            };
         }
     }
 
