@@ -64,8 +64,13 @@ pub enum MeasureError {
     },
     /// So short that no query is due.
     NoQueries,
-    /// The accounts of the trial need more than 4 GiB of memory: so much, in octets.
-    TooLarge(u64),
+    /// The accounts of the trial need more than 4 GiB of memory.
+    TooLarge {
+        /// All of them, in octets.
+        octets: u64,
+        /// The list of all queries among them, if one is kept, in octets.
+        log_octets: u64,
+    },
     /// Sockets could not be opened or broke.
     Io(io::Error),
 }
@@ -81,12 +86,15 @@ impl fmt::Display for MeasureError {
             Self::NoQueries => {
                 f.write_str("no query is due in a trial so short: raise the rate or --duration")
             }
-            Self::TooLarge(octets) => write!(
-                f,
-                "the accounts of the trial need {} MiB, {} MiB is allowed: lower the rate, --duration, --timeout or --threads",
-                octets >> 20,
-                MEMORY_MAX_OCTETS >> 20
-            ),
+            Self::TooLarge { octets, log_octets } => {
+                let (need, allowed) = (octets >> 20, MEMORY_MAX_OCTETS >> 20);
+                write!(f, "the accounts of the trial need {need} MiB, {allowed} MiB is allowed: ")?;
+                if *log_octets > 0 {
+                    let log = log_octets >> 20;
+                    write!(f, "leave out --queries, --compat-csv and --interval ({log} MiB), or ")?;
+                }
+                f.write_str("lower the rate, --duration, --timeout or --threads")
+            }
             Self::Io(error) => write!(f, "the Measurer's sockets failed: {error}"),
         }
     }
@@ -199,7 +207,10 @@ impl Tester {
         match need {
             0 => Err(MeasureError::NoQueries),
             _ if need > have => Err(MeasureError::TooFewNames { have, need }),
-            _ if memory_octets > MEMORY_MAX_OCTETS => Err(MeasureError::TooLarge(memory_octets)),
+            _ if memory_octets > MEMORY_MAX_OCTETS => {
+                let log_octets = if target.log { QueryLog::memory_octets(need) } else { 0 };
+                Err(MeasureError::TooLarge { octets: memory_octets, log_octets })
+            }
             _ => Ok(plan),
         }
     }

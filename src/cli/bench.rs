@@ -12,6 +12,7 @@ use engine::record::Dut;
 
 use super::common::{Failure, QueryArgs, TesterArgs};
 use super::measurement::{Conduct, SearchOptions, conduct};
+use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
 use crate::campaign::{Auth, Progress, Target, Tester, direct_auth, empty_results, reachable};
@@ -53,6 +54,8 @@ pub struct BenchArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// An address and port; an empty address is the IPv6 loopback.
@@ -106,6 +109,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
             progress,
             alive: &mut alive,
             before,
+            outputs: &args.outputs,
         },
         results,
     )?;

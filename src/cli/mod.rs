@@ -4,6 +4,7 @@ pub mod auth;
 pub mod bench;
 mod common;
 mod measurement;
+mod outputs;
 pub mod peers;
 pub mod preflight;
 pub mod report;

@@ -44,7 +44,7 @@ fn header(out: &mut impl Write, finished: &Finished<'_>, log: &QueryLog) -> io::
 
 fn line(out: &mut impl Write, name: &str, thread: u64, row: &Row, timeout_ns: u64) -> io::Result<()> {
     let (sent_ns, received_ns) = (row.sent_ns.unwrap_or(0), row.received_ns.unwrap_or(0));
-    let rtt_ns = row.from_send_ns();
+    let rtt_ns = row.round_trip_ns();
     let answered = row.compat && rtt_ns.is_some_and(|rtt_ns| rtt_ns < timeout_ns);
     let rtt = rtt_ns.map_or(-1, |rtt_ns| i64::try_from(rtt_ns).unwrap_or(i64::MAX));
     let (received, answered) = (u8::from(row.received_ns.is_some()), u8::from(answered));

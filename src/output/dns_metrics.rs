@@ -18,7 +18,7 @@ use super::Finished;
 use super::cuts::{Cut, cut};
 
 /// The state of the schema that this follows.
-const SCHEMA_VERSION: u32 = 2024_05_30;
+const SCHEMA_VERSION: u32 = 20_240_530;
 
 /// One object of the file.
 #[derive(Serialize)]

@@ -44,8 +44,8 @@ impl Row {
         Some(self.received_ns?.saturating_sub(self.scheduled_ns?))
     }
 
-    /// From the sending to the first answer in ns.
-    pub fn from_send_ns(&self) -> Option<u64> {
+    /// From the sending to the first answer, in ns.
+    pub fn round_trip_ns(&self) -> Option<u64> {
         Some(self.received_ns?.saturating_sub(self.sent_ns?))
     }
 }
