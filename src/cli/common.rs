@@ -164,6 +164,7 @@ impl QueryArgs {
                 ValidityArg::Compat => Validity::Compat,
             },
             pid: None,
+            log: false,
         }
     }
 
@@ -236,6 +237,7 @@ impl TesterArgs {
             next_name: first_name,
             alone: false,
             stop: stop_on_signals()?,
+            watch: Arc::default(),
         })
     }
 }

@@ -6,6 +6,7 @@ mod common;
 mod io;
 pub mod lab;
 mod measurement;
+mod outputs;
 pub mod peers;
 pub mod preflight;
 pub mod report;

@@ -108,6 +108,7 @@ impl Lab {
             sockets: SOCKETS as u64,
             timeout_ns: SECOND_NS,
             listen_ns: 2 * SECOND_NS,
+            log: false,
         };
         let mut lane = Lane::new(spec, workload());
         let mut now_ns = BEGIN_NS;

@@ -7,6 +7,7 @@
 pub mod lane;
 pub mod matcher;
 pub mod pacer;
+pub mod querylog;
 pub mod record;
 pub mod search;
 pub mod statistics;
