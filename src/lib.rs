@@ -8,5 +8,6 @@ pub mod authority;
 pub mod campaign;
 pub mod cli;
 pub mod lab;
+pub mod output;
 pub mod proxy;
 pub mod report;

@@ -13,10 +13,12 @@ use engine::record::{Outcome, Trial};
 use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_drops, place};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
+use net::clock::Distance;
 use net::link::device_to;
 use net::measure::{self, Measured};
 use net::transport::{self, Backend, Sources, UdpConfig, Unavailable};
 
+use super::watch::Watch;
 use crate::authority::{Authority, Counters};
 use crate::lab::observe::{Observation as Seen, Observer, Snapshot};
 
@@ -63,10 +65,15 @@ pub enum MeasureError {
     },
     /// So short that no query is due.
     NoQueries,
-    /// The accounts of the trial need more than 4 GiB of memory: so much, in octets.
-    TooLarge(u64),
     /// The back-end cannot run here.
     Backend(Unavailable),
+    /// The accounts of the trial need more than 4 GiB of memory.
+    TooLarge {
+        /// All of them, in octets.
+        octets: u64,
+        /// The list of all queries among them, if one is kept, in octets.
+        log_octets: u64,
+    },
     /// Sockets could not be opened or broke.
     Io(io::Error),
 }
@@ -82,13 +89,16 @@ impl fmt::Display for MeasureError {
             Self::NoQueries => {
                 f.write_str("no query is due in a trial so short: raise the rate or --duration")
             }
-            Self::TooLarge(octets) => write!(
-                f,
-                "the accounts of the trial need {} MiB, {} MiB is allowed: lower the rate, --duration, --timeout or --threads",
-                octets >> 20,
-                MEMORY_MAX_OCTETS >> 20
-            ),
             Self::Backend(error) => error.fmt(f),
+            Self::TooLarge { octets, log_octets } => {
+                let (need, allowed) = (octets >> 20, MEMORY_MAX_OCTETS >> 20);
+                write!(f, "the accounts of the trial need {need} MiB, {allowed} MiB is allowed: ")?;
+                if *log_octets > 0 {
+                    let log = log_octets >> 20;
+                    write!(f, "leave out --queries, --compat-csv and --interval ({log} MiB), or ")?;
+                }
+                f.write_str("lower the rate, --duration, --timeout or --threads")
+            }
             Self::Io(error) => write!(f, "the Measurer's sockets failed: {error}"),
         }
     }
@@ -107,6 +117,12 @@ pub struct Tried {
     pub latency_ns: Histogram<u64>,
     /// Every query, where [`Target::log`] asked for it.
     pub log: Option<QueryLog>,
+    /// What was asked.
+    pub workload: Workload,
+    /// When it was asked, on the clock of the log.
+    pub schedule: Schedule,
+    /// The start of the schedule in ns since 1970.
+    pub start_unix_ns: u64,
 }
 
 /// Both halves of RFC 8219's Tester on this machine.
@@ -127,6 +143,8 @@ pub struct Tester {
     pub alone: bool,
     /// Set to end a trial.
     pub stop: Arc<AtomicBool>,
+    /// What others may see of a trial while it runs.
+    pub watch: Arc<Watch>,
 }
 
 /// Other programs that use more of a processor than this, in percent, may make any trial fail.
@@ -181,7 +199,9 @@ impl Tester {
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
-        Ok(Tried { trial, latency_ns: measured.stats.latency_ns, log: measured.stats.log })
+        let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
+        let Measured { schedule, stats, .. } = measured;
+        Ok(Tried { trial, latency_ns: stats.latency_ns, log: stats.log, workload, schedule, start_unix_ns })
     }
 
     /// What the Measurer's threads are told.
@@ -207,7 +227,10 @@ impl Tester {
         match need {
             0 => Err(MeasureError::NoQueries),
             _ if need > have => Err(MeasureError::TooFewNames { have, need }),
-            _ if memory_octets > MEMORY_MAX_OCTETS => Err(MeasureError::TooLarge(memory_octets)),
+            _ if memory_octets > MEMORY_MAX_OCTETS => {
+                let log_octets = if target.log { QueryLog::memory_octets(need) } else { 0 };
+                Err(MeasureError::TooLarge { octets: memory_octets, log_octets })
+            }
             _ => Ok(plan),
         }
     }
@@ -219,14 +242,15 @@ impl Tester {
         workload: &Workload,
     ) -> io::Result<Measured> {
         let Some(auth) = auth.filter(|auth| auth.hosted) else {
-            return measure::run(plan, workload, &self.cpus, None, &self.stop);
+            return measure::run(plan, workload, &self.cpus, None, &self.stop, &self.watch.live);
         };
         let mut services = auth.authority.take_services();
         let mut work = || {
             let polled = services.iter_mut().map(|service| service.poll(AUTH_BATCHES_AT_ONCE).unwrap_or(0));
             polled.sum()
         };
-        let measured = measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop);
+        let measured =
+            measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop, &self.watch.live);
         auth.authority.give_back(services);
         measured
     }

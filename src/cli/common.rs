@@ -237,6 +237,7 @@ impl TesterArgs {
             next_name: first_name,
             alone: false,
             stop: stop_on_signals()?,
+            watch: Arc::default(),
         })
     }
 }

@@ -7,7 +7,7 @@
 
 use dns64::wire::Header;
 
-use crate::matcher::judge;
+use crate::matcher::{is_compat, judge};
 use crate::pacer::{SECOND_NS, Schedule};
 use crate::querylog::{Class, Entry, QueryLog};
 use crate::stats::Stats;
@@ -79,6 +79,8 @@ pub struct Lane {
     block: u64,
     answered: Box<[u64]>,
     answered_in_total: u64,
+    /// Words of `answered` whose queries are all past their timeout, and how many of those have no answer.
+    overdue: (usize, u64),
     /// How late each query was sent, in ns, for as long as its answer would be in time.
     lateness_ns: Box<[u32]>,
     stats: Stats,
@@ -112,6 +114,7 @@ impl Lane {
             block: 1 << batch_max.ilog2(),
             answered: vec![0; queries.div_ceil(64) as usize].into_boxed_slice(),
             answered_in_total: 0,
+            overdue: (0, 0),
             // Written once so that the pages are there before the clock runs.
             lateness_ns: vec![u32::MAX; spec.remembered() as usize].into_boxed_slice(),
             stats,
@@ -178,6 +181,8 @@ impl Lane {
         }
         self.answered[word] |= bit;
         self.answered_in_total += 1;
+        // It was given up for lost.
+        self.overdue.1 -= u64::from(word < self.overdue.0);
         let due_ns = self.due_ns(own);
         if at_ns.saturating_sub(due_ns) > self.spec.timeout_ns {
             self.stats.late += 1;
@@ -200,7 +205,13 @@ impl Lane {
 
     fn log_answer(&mut self, own: u64, at_ns: u64, class: Class, header: &Header) {
         if let Some(entry) = self.stats.log.as_mut().and_then(|log| log.entry_mut(own)) {
-            *entry = Entry { received_ns: at_ns, class, rcode: header.rcode(), ..*entry };
+            *entry = Entry {
+                received_ns: at_ns,
+                class,
+                rcode: header.rcode(),
+                compat: is_compat(header),
+                ..*entry
+            };
         }
     }
 
@@ -238,6 +249,24 @@ impl Lane {
     /// When the lane stops to listen, in ns.
     pub fn listen_until_ns(&self) -> u64 {
         self.spec.schedule.due_ns(self.spec.schedule.queries.saturating_sub(1)) + self.spec.listen_ns
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Queries that are past their timeout at `now_ns` and have no answer, but for the newest 63 of them. What the kernel
+    /// refused to send is not lost.
+    pub fn lost_so_far(&mut self, now_ns: u64) -> u64 {
+        loop {
+            let (words, unanswered) = self.overdue;
+            let last = words as u64 * 64 + 63;
+            if last >= self.next || now_ns <= self.due_ns(last) + self.spec.timeout_ns {
+                return unanswered.saturating_sub(self.stats.send_errors);
+            }
+            self.overdue = (words + 1, unanswered + u64::from(self.answered[words].count_zeros()));
+        }
     }
 
     /// What was counted.
@@ -341,6 +370,20 @@ mod tests {
         assert_eq!(stats.defects.get("SERVFAIL"), Some(&100));
         assert_eq!(stats.unexpected_reasons, [("wrong ID", 100), ("wrong socket", 100)].into());
         assert_eq!(stats.latency().p50 / 10_000, 700);
+    }
+
+    #[test]
+    fn what_is_overdue_is_lost_until_it_comes_late() {
+        let mut lane = lane(1000, 0, 1, 1);
+        let sent = send_all(&mut lane, START + SECOND_NS);
+        for (n, (socket, query)) in sent.iter().enumerate().filter(|(n, _)| n % 4 != 0) {
+            lane.receive(START + n as u64 * 1_000_000 + 5, *socket, &answer(query));
+        }
+        assert_eq!(lane.lost_so_far(START + SECOND_NS), 0);
+        assert_eq!(lane.lost_so_far(START + SECOND_NS + 127_000_001), 32);
+        assert_eq!(lane.lost_so_far(START + 3 * SECOND_NS), 240, "960 of 1000 are whole words");
+        lane.receive(START + 3 * SECOND_NS, sent[8].0, &answer(&sent[8].1));
+        assert_eq!(lane.lost_so_far(START + 3 * SECOND_NS), 239);
     }
 
     #[test]

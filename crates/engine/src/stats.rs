@@ -39,6 +39,8 @@ pub struct Stats {
     pub unexpected_reasons: BTreeMap<&'static str, u64>,
     /// Of valid answers: from the scheduled instant, in ns.
     pub latency_ns: Histogram<u64>,
+    /// Their sum in ns.
+    pub latency_sum_ns: u64,
     /// Of valid answers: from the sending, in ns.
     pub latency_from_send_ns: Histogram<u64>,
     /// Of all queries: how late they were sent, in ns.
@@ -73,6 +75,7 @@ impl Stats {
             unexpected: 0,
             unexpected_reasons: BTreeMap::new(),
             latency_ns: histogram(),
+            latency_sum_ns: 0,
             latency_from_send_ns: histogram(),
             lateness_ns: histogram(),
             defects: BTreeMap::new(),
@@ -116,6 +119,7 @@ impl Stats {
         self.valid += 1;
         let latency_ns = now_ns.saturating_sub(due_ns);
         self.latency_ns.saturating_record(latency_ns);
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
         self.latency_from_send_ns.saturating_record(latency_ns.saturating_sub(lateness_ns));
         let second = ((due_ns - self.schedule.start_ns) / SECOND_NS) as usize;
         if let Some(count) = self.valid_by_second.get_mut(second) {
@@ -153,6 +157,7 @@ impl Stats {
         for (reason, count) in other.unexpected_reasons {
             *self.unexpected_reasons.entry(reason).or_default() += count;
         }
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(other.latency_sum_ns);
         for (own, others) in [
             (&mut self.latency_ns, &other.latency_ns),
             (&mut self.latency_from_send_ns, &other.latency_from_send_ns),

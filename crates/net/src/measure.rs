@@ -10,6 +10,7 @@ use engine::workload::Workload;
 
 use crate::clock;
 use crate::cpu;
+use crate::live::{Live, Reporter};
 use crate::process;
 use crate::transport::{self, AnyTransport, Backend, Transport, UdpConfig};
 
@@ -100,7 +101,8 @@ impl Plan {
     }
 }
 
-/// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work.
+/// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work. `live` shows
+/// what they count.
 ///
 /// # Errors
 /// Sockets that cannot be opened or break. What the server does is never an error.
@@ -110,6 +112,7 @@ pub fn run(
     cpus: &[usize],
     mut coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    live: &Live,
 ) -> io::Result<Measured> {
     let lanes = cpus.len().max(1);
     check_sources(&plan.udp)?;
@@ -122,7 +125,7 @@ pub fn run(
     let results = in_threads(ready.into_iter().enumerate().map(|(index, (mut lane, transport))| {
         let coworker = coworker.take();
         lane.start_at(schedule.start_ns);
-        move || lane_thread(lane, transport, (cpu_of(index), plan.prioritized), coworker, stop)
+        move || lane_thread(lane, transport, (cpu_of(index), plan.prioritized), coworker, stop, live)
     }));
     let mut measured = Measured {
         schedule,
@@ -214,14 +217,18 @@ fn lane_thread(
     (cpu, prioritized): (Option<usize>, bool),
     coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    live: &Live,
 ) -> io::Result<LaneResult> {
     pin(cpu);
     if prioritized {
         cpu::prioritize();
     }
     let started_ns = cpu::thread_time_ns();
-    let driven = drive(&mut lane, &mut transport, coworker, stop)?;
-    Ok(LaneResult { stats: lane.finish(), transport, driven, cpu_ns: cpu::thread_time_ns() - started_ns })
+    let mut reporter = Reporter::new(live);
+    let driven = drive(&mut lane, &mut transport, coworker, stop, &mut reporter)?;
+    let stats = lane.finish();
+    reporter.finish(&stats, transport.drops());
+    Ok(LaneResult { stats, transport, driven, cpu_ns: cpu::thread_time_ns() - started_ns })
 }
 
 /// How a lane's loop ended.
@@ -242,6 +249,7 @@ pub fn drive(
     transport: &mut impl Transport,
     mut coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    reporter: &mut Reporter<'_>,
 ) -> io::Result<Driven> {
     let mut driven = Driven::default();
     let (mut receive_at_ns, mut help_at_ns) = (0, 0);
@@ -253,6 +261,7 @@ pub fn drive(
         if stop.load(Ordering::Relaxed) {
             return Ok(Driven { interrupted: true, ..driven });
         }
+        reporter.tell(now_ns, lane);
         let due = lane.due(now_ns);
         if let Some(batch) = due {
             let sent = transport.send(batch.socket, batch.queries, &mut |buffer| lane.write(now_ns, buffer));
@@ -358,12 +367,15 @@ mod tests {
                 log: false,
             };
             let mut work = coworker(socket);
-            let stop = AtomicBool::new(false);
-            let measured = run(&plan, &workload(), &cpus, Some(&mut work), &stop).unwrap();
+            let (stop, live) = (AtomicBool::new(false), Live::default());
+            let measured = run(&plan, &workload(), &cpus, Some(&mut work), &stop, &live).unwrap();
             let silent = (0..400).filter(|number| number % 7 == 3).count() as u64;
             assert_eq!(measured.stats.sent, 400);
             assert_eq!(measured.stats.valid, 400 - silent, "{:?}", measured.stats.defects);
             assert_eq!((measured.stats.unexpected, measured.socket_drops), (0, 0));
+            let counts = live.counts();
+            assert_eq!((counts.sent, counts.valid, counts.lost), (400, 400 - silent, silent));
+            assert_eq!(live.latency().iter().sum::<u64>(), 400 - silent);
         }
     }
 
@@ -381,7 +393,7 @@ mod tests {
             log: false,
         };
         let stop = AtomicBool::new(true);
-        let measured = run(&plan, &workload(), &[], None, &stop).unwrap();
+        let measured = run(&plan, &workload(), &[], None, &stop, &Live::default()).unwrap();
         assert!(measured.interrupted);
         assert!(measured.stats.sent < 100);
     }
