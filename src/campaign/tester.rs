@@ -172,7 +172,7 @@ impl Tester {
         let names = spec.names.size();
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let started = SystemTime::now();
-        let io = transport::check(self.backend, &plan.udp).map_err(MeasureError::Backend)?;
+        let io = self.io(target)?;
         let device = device_to(target.server).ok();
         let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
@@ -202,6 +202,14 @@ impl Tester {
         let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
         let Measured { schedule, stats, .. } = measured;
         Ok(Tried { trial, latency_ns: stats.latency_ns, log: stats.log, workload, schedule, start_unix_ns })
+    }
+
+    /// What the record calls the way in which queries to the target leave.
+    ///
+    /// # Errors
+    /// The back-end cannot run here.
+    pub fn io(&self, target: &Target) -> Result<String, MeasureError> {
+        transport::check(self.backend, target.server).map_err(MeasureError::Backend)
     }
 
     /// What the Measurer's threads are told.

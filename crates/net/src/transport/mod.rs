@@ -6,6 +6,7 @@ mod udp;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 
 pub use source::{PortRange, SourcePrefix, Sources};
 pub use udp::{UdpConfig, UdpTransport};
@@ -98,10 +99,10 @@ impl std::error::Error for Unavailable {}
 ///
 /// # Errors
 /// It cannot, and why.
-pub fn check(backend: Backend, config: &UdpConfig) -> Result<String, Unavailable> {
+pub fn check(backend: Backend, server: SocketAddr) -> Result<String, Unavailable> {
     match backend {
         Backend::Udp => Ok(backend.name().into()),
-        Backend::Gso { allow_unsegmented } => match gso::unsegmented(config.server) {
+        Backend::Gso { allow_unsegmented } => match gso::unsegmented(server) {
             None => Ok(backend.name().into()),
             Some(_) if allow_unsegmented => Ok(format!("{} (unsegmented)", backend.name())),
             Some(why) => Err(Unavailable { backend, why }),
