@@ -223,6 +223,7 @@ impl Tester {
             udp: UdpConfig {
                 server: target.server,
                 sockets: self.source_ports,
+                first_socket: 0,
                 sources: self.sources,
                 receive_buffer_octets: self.receive_buffer_octets,
             },

@@ -11,7 +11,8 @@ use engine::workload::Workload;
 use crate::clock;
 use crate::cpu;
 use crate::live::{Live, Reporter};
-use crate::transport::{AnyTransport, Backend, Prepared, Transport, UdpConfig};
+use crate::process;
+use crate::transport::{self, AnyTransport, Backend, Transport, UdpConfig};
 
 /// A trial for all threads.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,8 @@ const WAKE_EARLY_NS: u64 = 150_000;
 const RECEIVE_EVERY_NS: u64 = 200_000;
 /// While queries are due, the coworker has its turn this often.
 const HELP_EVERY_NS: u64 = 60_000;
+/// Open files besides the Measurer's sockets: pollers, the AuthDNS, the record.
+const FILES_BESIDE: usize = 128;
 /// The longest sleep, so that a stop is seen soon.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
@@ -112,12 +115,11 @@ pub fn run(
     live: &Live,
 ) -> io::Result<Measured> {
     let lanes = cpus.len().max(1);
-    let backend = &plan.backend.prepare(&plan.udp, lanes)?;
+    check_sources(&plan.udp)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
-    let ready: Vec<_> = in_threads(
-        (0..lanes).map(|lane| move || prepare(plan, workload, backend, (lane, lanes), cpu_of(lane))),
-    );
+    let ready: Vec<_> =
+        in_threads((0..lanes).map(|lane| move || prepare(plan, workload, lane, lanes, cpu_of(lane))));
     let ready = ready.into_iter().collect::<io::Result<Vec<_>>>()?;
     let schedule = plan.spec(0, lanes, clock::monotonic_ns() + LEAD_NS).schedule;
     let results = in_threads(ready.into_iter().enumerate().map(|(index, (mut lane, transport))| {
@@ -161,17 +163,38 @@ fn in_threads<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) ->
     })
 }
 
+/// Whether so many sockets can be had; each also needs a source of its own.
+fn check_sources(config: &UdpConfig) -> io::Result<()> {
+    let UdpConfig { sockets, sources, server, .. } = config;
+    let too_many = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    if let Some(pairs) = sources.pairs().filter(|&pairs| pairs < *sockets as u64) {
+        return too_many(format!(
+            "{sockets} sockets need {sockets} sources, and the range given has {pairs}"
+        ));
+    }
+    let (limit, needed) = (process::raise_file_limit(), (sockets + FILES_BESIDE) as u64);
+    if needed > limit {
+        return too_many(format!(
+            "{sockets} sockets need {needed} open files, {limit} are allowed: ask for fewer, or raise the limit with 'ulimit -n {needed}'"
+        ));
+    }
+    sources.check(*sockets, *server)
+}
+
 /// Opens the sockets and allocates the accounts of a thread, on its processor so that the memory is near it.
 fn prepare(
     plan: &Plan,
     workload: &Workload,
-    backend: &Prepared,
-    (lane, lanes): (usize, usize),
+    lane: usize,
+    lanes: usize,
     cpu: Option<usize>,
 ) -> io::Result<(Lane, AnyTransport)> {
     pin(cpu);
     let spec = plan.spec(lane, lanes, 0);
-    Ok((Lane::new(spec, workload.clone()), backend.open(lane)?))
+    let sockets = spec.sockets as usize;
+    let config = UdpConfig { sockets, first_socket: lane * sockets, ..plan.udp };
+    let transport = transport::open(plan.backend, &config)?;
+    Ok((Lane::new(spec, workload.clone()), transport))
 }
 
 /// Not being pinned costs evenness, which the trial's own checks will show.
@@ -298,7 +321,7 @@ mod tests {
 
     fn config(server: SocketAddr, sockets: usize) -> UdpConfig {
         let sources = Sources::default();
-        UdpConfig { server, sockets, sources, receive_buffer_octets: 1 << 20 }
+        UdpConfig { server, sockets, first_socket: 0, sources, receive_buffer_octets: 1 << 20 }
     }
 
     /// A server that answers every query but each seventh, as the coworker of the only thread.

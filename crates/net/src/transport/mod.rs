@@ -110,93 +110,63 @@ pub fn check(backend: Backend, server: SocketAddr) -> Result<String, Unavailable
     }
 }
 
-/// A back-end that is ready for its threads: what they share, and what each of them opens.
-pub enum Prepared {
-    /// `udp`, and `gso` with segments.
-    Sockets {
-        /// The sockets of all threads.
-        config: UdpConfig,
-        /// The number of threads.
-        lanes: usize,
-        /// Whether queries leave as segments.
-        segmenting: bool,
-    },
-}
-
 /// The transport of one of the Measurer's threads.
 pub enum AnyTransport {
     /// UDP sockets, with or without segments.
-    Sockets(UdpTransport),
+    Udp(UdpTransport),
 }
 
-impl Backend {
-    /// Gets ready for so many threads, in the network namespace of the calling one.
-    ///
-    /// # Errors
-    /// More sockets than sources or open files, or sources that are not of this machine.
-    pub fn prepare(self, config: &UdpConfig, lanes: usize) -> io::Result<Prepared> {
-        let segmenting = matches!(self, Self::Gso { .. });
-        config.check()?;
-        Ok(Prepared::Sockets { config: *config, lanes: lanes.max(1), segmenting })
-    }
-}
-
-impl Prepared {
-    /// Opens the transport of a thread; each has an equal share of the sockets, at least one. Call it in that thread.
-    ///
-    /// # Errors
-    /// Those of the back-end: sockets that cannot be opened or bound, no route to the server.
-    pub fn open(&self, lane: usize) -> io::Result<AnyTransport> {
-        match self {
-            Self::Sockets { config, lanes, segmenting } => {
-                let each = (config.sockets / lanes).max(1);
-                let own = lane * each..(lane + 1) * each;
-                UdpTransport::open(config, own, *segmenting).map(AnyTransport::Sockets)
-            }
-        }
+/// Opens the transport of a thread.
+///
+/// # Errors
+/// Those of the back-end's own: sockets that cannot be opened or bound, no route to the server.
+pub fn open(backend: Backend, config: &UdpConfig) -> io::Result<AnyTransport> {
+    match backend {
+        Backend::Udp => UdpTransport::new(config).map(AnyTransport::Udp),
+        Backend::Gso { .. } => UdpTransport::segmenting(config).map(AnyTransport::Udp),
     }
 }
 
 impl Transport for AnyTransport {
     fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent {
         match self {
-            Self::Sockets(sockets) => sockets.send(socket, count, write),
+            Self::Udp(udp) => udp.send(socket, count, write),
         }
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
         match self {
-            Self::Sockets(sockets) => sockets.receive(deliver),
+            Self::Udp(udp) => udp.receive(deliver),
         }
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         match self {
-            Self::Sockets(sockets) => sockets.wait(timeout_ns),
+            Self::Udp(udp) => udp.wait(timeout_ns),
         }
     }
 
     fn drops(&self) -> u64 {
         match self {
-            Self::Sockets(sockets) => sockets.drops(),
+            Self::Udp(udp) => udp.drops(),
         }
     }
 
     fn wrong_queue(&self) -> u64 {
         match self {
-            Self::Sockets(sockets) => sockets.wrong_queue(),
+            Self::Udp(udp) => udp.wrong_queue(),
         }
     }
 
     fn icmp_errors(&self) -> u64 {
         match self {
-            Self::Sockets(sockets) => sockets.icmp_errors(),
+            Self::Udp(udp) => udp.icmp_errors(),
         }
     }
 
     fn fallback(&self) -> Option<&'static str> {
         match self {
-            Self::Sockets(sockets) => sockets.fallback(),
+            Self::Udp(udp) => udp.fallback(),
         }
     }
 }

@@ -72,11 +72,9 @@ impl Sources {
         Ok(())
     }
 
-    /// The source of the `n`-th socket; port 0 stands for a free one, the unspecified address for the kernel's choice.
-    ///
     /// Every pair comes once in `pairs()` sockets: within the least common multiple of both numbers (address, port)
     /// differ while both count up, and after each the ports are moved by one.
-    pub fn of_socket(&self, n: usize, server: SocketAddr) -> SocketAddr {
+    fn of_socket(&self, n: usize, server: SocketAddr) -> SocketAddr {
         let n = n as u64;
         let address = self.addresses.map_or(unspecified(server), |prefix| prefix.nth(n));
         let port = self.ports.map_or(0, |ports| {

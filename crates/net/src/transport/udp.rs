@@ -2,22 +2,22 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::time::Duration;
 
 use super::{Sent, Sources, Transport};
 use crate::clock;
 use crate::poll::{Events, Interest, Poller};
-use crate::process;
 use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
 
-/// What the sockets of all threads are made with.
+/// What the sockets of one thread are made with.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpConfig {
     /// The server to ask.
     pub server: SocketAddr,
     /// The number of sockets, each with a source port of its own.
     pub sockets: usize,
+    /// Sockets of the threads before this one.
+    pub first_socket: usize,
     /// Addresses and ports to bind them to.
     pub sources: Sources,
     /// Receive buffer of each in octets.
@@ -47,42 +47,30 @@ const ANSWER_OCTETS_MAX: usize = 2048;
 const JOINED: usize = 16;
 const JOINED_OCTETS_MAX: usize = 65_535;
 
-/// Open files besides the Measurer's sockets: pollers, the AuthDNS, the record.
-const FILES_BESIDE: usize = 128;
-
-impl UdpConfig {
-    /// Whether so many sockets can be had; each also needs a source of its own.
-    pub(super) fn check(&self) -> io::Result<()> {
-        let Self { sockets, sources, server, .. } = self;
-        let too_many = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        if let Some(pairs) = sources.pairs().filter(|&pairs| pairs < *sockets as u64) {
-            return too_many(format!(
-                "{sockets} sockets need {sockets} sources, and the range given has {pairs}"
-            ));
-        }
-        let (limit, needed) = (process::raise_file_limit(), (sockets + FILES_BESIDE) as u64);
-        if needed > limit {
-            return too_many(format!(
-                "{sockets} sockets need {needed} open files, {limit} are allowed: ask for fewer, or raise the limit with 'ulimit -n {needed}'"
-            ));
-        }
-        sources.check(*sockets, *server)
-    }
-}
-
 impl UdpTransport {
-    /// Opens those of the sockets that one thread has, by their numbers. With `segmenting`, equally long queries of a
-    /// batch leave as one message, and answers may come likewise.
+    /// Opens the sockets.
     ///
     /// # Errors
-    /// A source that cannot be bound, too many open files, no route to the server; or a kernel that knows no segments
-    /// (before 5.0).
-    pub fn open(config: &UdpConfig, own: Range<usize>, segmenting: bool) -> io::Result<Self> {
-        let (mut outgoing, mut incoming) =
-            (SendBatch::new(BATCH, QUERY_OCTETS_MAX), (BATCH, ANSWER_OCTETS_MAX));
-        if segmenting {
-            (outgoing, incoming) = (outgoing.segmenting(), (JOINED, JOINED_OCTETS_MAX));
-        }
+    /// A source that cannot be bound, too many open files, or no route to the server.
+    pub fn new(config: &UdpConfig) -> io::Result<Self> {
+        let batches = (SendBatch::new(BATCH, QUERY_OCTETS_MAX), ReceiveBatch::new(BATCH, ANSWER_OCTETS_MAX));
+        Self::with(config, batches, false)
+    }
+
+    /// Opens sockets that send equally long queries of a batch as one message and take answers likewise.
+    ///
+    /// # Errors
+    /// Likewise, or a kernel that cannot (before 5.0).
+    pub fn segmenting(config: &UdpConfig) -> io::Result<Self> {
+        let outgoing = SendBatch::new(BATCH, QUERY_OCTETS_MAX).segmenting();
+        Self::with(config, (outgoing, ReceiveBatch::new(JOINED, JOINED_OCTETS_MAX)), true)
+    }
+
+    fn with(
+        config: &UdpConfig,
+        (outgoing, incoming): (SendBatch, ReceiveBatch),
+        segmenting: bool,
+    ) -> io::Result<Self> {
         let options = Options {
             receive_buffer_octets: config.receive_buffer_octets,
             timestamps: true,
@@ -90,9 +78,9 @@ impl UdpTransport {
             ..Options::default()
         };
         let poller = Poller::new()?;
-        let mut sockets = Vec::with_capacity(own.len());
-        for (index, number) in own.enumerate() {
-            let socket = config.sources.bind(number, config.server, &options)?;
+        let mut sockets = Vec::with_capacity(config.sockets);
+        for index in 0..config.sockets {
+            let socket = config.sources.bind(config.first_socket + index, config.server, &options)?;
             socket.connect(config.server)?;
             poller.add(&socket, index as u64, Interest::Read)?;
             sockets.push(socket);
@@ -102,7 +90,7 @@ impl UdpTransport {
             sockets,
             poller,
             outgoing,
-            incoming: ReceiveBatch::new(incoming.0, incoming.1),
+            incoming,
             icmp_errors: 0,
             segmenting,
         })
