@@ -1,6 +1,7 @@
 //! How the Measurer's queries leave and its answers come in: one trait, several back-ends.
 
 mod udp;
+pub mod xdp;
 
 use std::io;
 
