@@ -1,4 +1,5 @@
 //! The AF_XDP back-end against an echo server, over veth between network namespaces.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod support;
 

@@ -12,7 +12,9 @@ mod source;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{Sent, Transport};
 use crate::bpf::{self, BpfError, Mode, Redirect, RedirectCounters};
@@ -75,6 +77,10 @@ const HEADROOM_OCTETS: usize = 256;
 /// A stamp that is older was not made for the frame before us.
 const STAMP_AGE_MAX_NS: u64 = 10_000_000_000;
 
+/// How long a queue may be busy with a socket that was closed.
+const QUEUE_PATIENCE_NS: u64 = 500_000_000;
+const QUEUE_PAUSE: Duration = Duration::from_millis(10);
+
 /// The program on the device and what belongs to it, shared by the lanes. The device is free again when the last of them
 /// is dropped, or the process ends in any way.
 pub struct XdpDevice {
@@ -87,6 +93,9 @@ pub struct XdpDevice {
     copy: bool,
     receive_frames: u32,
     mailboxes: Vec<Mailbox>,
+    /// Rings of lanes that have finished: answers for the others still come to them.
+    orphans: Mutex<Vec<Ring>>,
+    has_orphans: AtomicBool,
     redirect: Mutex<Redirect>,
     mode: Mode,
 }
@@ -132,6 +141,8 @@ impl XdpDevice {
             copy: config.copy || redirect.mode() == Mode::Generic,
             receive_frames: config.receive_frames.clamp(1, RECEIVE_FRAMES_MAX).next_power_of_two(),
             mailboxes: (0..lanes).map(|_| Mailbox::default()).collect(),
+            orphans: Mutex::default(),
+            has_orphans: AtomicBool::new(false),
             mode: redirect.mode(),
             redirect: Mutex::new(redirect),
             reserved,
@@ -166,7 +177,7 @@ impl XdpDevice {
 
     /// What became of the answers that the program saw: taken, or on a queue without a socket.
     pub fn answers(&self) -> RedirectCounters {
-        self.redirect.lock().unwrap_or_else(PoisonError::into_inner).counters()
+        lock(&self.redirect).counters()
     }
 
     /// The lane that asked, and its socket, by where the answer went.
@@ -174,6 +185,60 @@ impl XdpDevice {
         let number = self.reserved.find(destination)?;
         let (lane, socket) = (number / self.sockets_per_lane, number % self.sockets_per_lane);
         (lane < self.lanes).then_some((lane, socket))
+    }
+
+    fn take_orphans(&self) -> Vec<Ring> {
+        self.has_orphans.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *lock(&self.orphans))
+    }
+}
+
+/// Nothing that is locked here can be left half done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The socket of a queue, as one lane sees it.
+struct Ring {
+    socket: XdpSocket,
+    queue: u32,
+    /// What had been dropped here before the lane took it over from another.
+    drops_before: u64,
+}
+
+impl Ring {
+    /// Opens the socket of a queue and gives it to the program.
+    fn open(device: &XdpDevice, queue: u32) -> Result<Self, XdpError> {
+        let wanted = Queue {
+            device: device.path.device.index,
+            queue,
+            receive_frames: device.receive_frames,
+            chunk_octets: device.chunk_octets,
+            copy: device.copy,
+        };
+        let octets = socket::memory_octets(wanted.receive_frames, wanted.chunk_octets);
+        // The kernel frees the queue of a socket that was closed a little later.
+        let until_ns = clock::monotonic_ns() + QUEUE_PATIENCE_NS;
+        let socket = loop {
+            match XdpSocket::bind(&wanted) {
+                Ok(socket) => break socket,
+                Err(failed) if failed.is_busy() && clock::monotonic_ns() < until_ns => {
+                    std::thread::sleep(QUEUE_PAUSE);
+                }
+                Err(failed) => {
+                    return Err(XdpError::of_queue(&device.path.device.name, queue, octets, failed));
+                }
+            }
+        };
+        lock(&device.redirect).set_socket(queue, &socket)?;
+        Ok(Self { socket, queue, drops_before: 0 })
+    }
+
+    fn drops(&self) -> u64 {
+        let Ok(statistics) = self.socket.statistics() else { return 0 };
+        // While the kernel copies, a frame that is missing is among the dropped.
+        let starved = if self.socket.is_zero_copy() { statistics.rx_fill_ring_empty_descs } else { 0 };
+        statistics.rx_ring_full + statistics.rx_dropped + starved
     }
 }
 
@@ -200,7 +265,9 @@ fn check_capabilities() -> Result<(), XdpError> {
 pub struct XdpTransport {
     device: Arc<XdpDevice>,
     lane: usize,
-    queues: Vec<XdpSocket>,
+    /// Those of the lane's own queues, then those taken over from lanes that have finished.
+    rings: Vec<Ring>,
+    own_rings: usize,
     templates: Vec<Template>,
     poller: Poller,
     events: Events,
@@ -243,11 +310,14 @@ impl XdpTransport {
         assert!(lane < device.lanes, "lane {lane} of {}", device.lanes);
         let io = |error| XdpError::Io("waiting for the rings", error);
         let poller = Poller::new().map_err(io)?;
-        let mut queues = Vec::new();
-        for queue in (lane..device.queues).step_by(device.lanes) {
-            let socket = open_queue(device, queue as u32)?;
-            poller.add(&socket, queue as u64, Interest::Read).map_err(io)?;
-            queues.push(socket);
+        let is_own = |queue: u32| queue as usize % device.lanes == lane;
+        // What an earlier transport of this lane has left.
+        lock(&device.orphans).retain(|ring| !is_own(ring.queue));
+        let mut rings = Vec::new();
+        for queue in (0..device.queues as u32).filter(|&queue| is_own(queue)) {
+            let ring = Ring::open(device, queue)?;
+            poller.add(&ring.socket, queue.into(), Interest::Read).map_err(io)?;
+            rings.push(ring);
         }
         let first = lane * device.sockets_per_lane;
         let path = &device.path;
@@ -258,8 +328,9 @@ impl XdpTransport {
         Ok(Self {
             device: device.clone(),
             lane,
-            events: Events::with_capacity(queues.len()),
-            queues,
+            events: Events::with_capacity(device.queues),
+            own_rings: rings.len(),
+            rings,
             templates,
             poller,
             outgoing: (0..device.lanes).map(|_| Post::default()).collect(),
@@ -271,7 +342,7 @@ impl XdpTransport {
 
     /// Whether the device reads and writes the memory itself.
     pub fn is_zero_copy(&self) -> bool {
-        self.queues.iter().all(XdpSocket::is_zero_copy)
+        self.rings.iter().all(|ring| ring.socket.is_zero_copy())
     }
 
     /// What was counted so far.
@@ -285,8 +356,8 @@ impl XdpTransport {
             unstamped: self.unstamped,
             ..XdpCounters::default()
         };
-        for queue in &self.queues {
-            let statistics = queue.statistics()?;
+        for ring in &self.rings[..self.own_rings] {
+            let statistics = ring.socket.statistics()?;
             sum.ring_full += statistics.rx_ring_full;
             sum.dropped += statistics.rx_dropped;
             sum.fill_empty += statistics.rx_fill_ring_empty_descs;
@@ -294,30 +365,35 @@ impl XdpTransport {
         }
         Ok(sum)
     }
+
+    /// Takes over the rings of lanes that have finished.
+    fn adopt(&mut self) -> io::Result<()> {
+        for ring in self.device.take_orphans() {
+            self.poller.add(&ring.socket, ring.queue.into(), Interest::Read)?;
+            self.rings.push(ring);
+        }
+        Ok(())
+    }
 }
 
-/// Opens the socket of a queue and gives it to the program.
-fn open_queue(device: &XdpDevice, queue: u32) -> Result<XdpSocket, XdpError> {
-    let wanted = Queue {
-        device: device.path.device.index,
-        queue,
-        receive_frames: device.receive_frames,
-        chunk_octets: device.chunk_octets,
-        copy: device.copy,
-    };
-    let octets = socket::memory_octets(wanted.receive_frames, wanted.chunk_octets);
-    let socket = XdpSocket::bind(&wanted)
-        .map_err(|failed| XdpError::of_queue(&device.path.device.name, queue, octets, failed))?;
-    let mut redirect = device.redirect.lock().unwrap_or_else(PoisonError::into_inner);
-    redirect.set_socket(queue, &socket)?;
-    Ok(socket)
+impl Drop for XdpTransport {
+    /// Leaves the rings to the other lanes.
+    fn drop(&mut self) {
+        if self.device.lanes > 1 {
+            let mut rings = std::mem::take(&mut self.rings);
+            for ring in &mut rings {
+                ring.drops_before = ring.drops();
+            }
+            lock(&self.device.orphans).append(&mut rings);
+            self.device.has_orphans.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Transport for XdpTransport {
     fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent {
         let template = &self.templates[socket];
-        let place = socket % self.queues.len();
-        let queue = &mut self.queues[place];
+        let queue = &mut self.rings[socket % self.own_rings].socket;
         let mut failed = 0;
         for _ in 0..count {
             let taken = queue.send(|frame| {
@@ -343,9 +419,12 @@ impl Transport for XdpTransport {
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
-        let Self { device, lane, queues, outgoing, incoming, malformed, unstamped, .. } = self;
+        if self.device.has_orphans.load(Ordering::Relaxed) {
+            self.adopt()?;
+        }
+        let Self { device, lane, rings, outgoing, incoming, malformed, unstamped, .. } = self;
         let mut received = 0;
-        for queue in queues {
+        for Ring { socket: queue, .. } in rings {
             if queue.has_pending() {
                 queue.flush()?;
             }
@@ -384,16 +463,14 @@ impl Transport for XdpTransport {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
-        for queue in &mut self.queues {
-            queue.flush()?;
+        for ring in &mut self.rings {
+            ring.socket.flush()?;
         }
-        self.poller.wait(&mut self.events, Some(std::time::Duration::from_nanos(timeout_ns))).map(drop)
+        self.poller.wait(&mut self.events, Some(Duration::from_nanos(timeout_ns))).map(drop)
     }
 
     fn drops(&self) -> u64 {
-        let counters = self.counters().unwrap_or_default();
-        // While the kernel copies, a frame that is missing is among the dropped.
-        let starved = if self.is_zero_copy() { counters.fill_empty } else { 0 };
-        counters.ring_full + counters.dropped + counters.not_fetched + starved
+        let dropped: u64 = self.rings.iter().map(|ring| ring.drops() - ring.drops_before).sum();
+        dropped + self.device.mailboxes[self.lane].lost()
     }
 }

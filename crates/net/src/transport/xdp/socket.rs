@@ -45,6 +45,13 @@ pub(super) struct Failed {
     pub error: io::Error,
 }
 
+impl Failed {
+    /// Whether another socket has the queue.
+    pub fn is_busy(&self) -> bool {
+        self.step == Step::Bind && self.error.raw_os_error() == Some(libc::EBUSY)
+    }
+}
+
 /// The steps of making a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
