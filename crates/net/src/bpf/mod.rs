@@ -7,18 +7,22 @@ mod attach;
 mod capabilities;
 mod object;
 mod redirect;
+mod shared;
 mod sys;
 
 /// The compiled programs.
-mod objects {
+pub(crate) mod objects {
     include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 }
 
 use std::fmt;
 use std::io;
 
+pub(crate) use attach::attach;
 pub use attach::{Attached, Mode, attach_pass, attached_program};
+pub(crate) use object::{Counters, Object};
 pub use redirect::{Redirect, RedirectCounters};
+pub(crate) use shared::Shared;
 
 /// Why there is no XDP on this machine, or for this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
