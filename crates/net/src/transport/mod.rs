@@ -3,6 +3,7 @@
 mod gso;
 mod source;
 mod udp;
+pub mod xdp;
 
 use std::fmt;
 use std::io;
