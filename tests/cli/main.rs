@@ -3,6 +3,7 @@
 
 mod bench;
 mod counters;
+mod outputs;
 mod running;
 mod trial;
 
