@@ -10,12 +10,13 @@ use std::time::SystemTime;
 use engine::pacer::Schedule;
 use engine::querylog::QueryLog;
 use engine::record::{Outcome, Trial};
-use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_auth_drops, place};
+use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_drops, place};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
+use net::link::device_to;
 use net::clock::Distance;
 use net::measure::{self, Measured};
-use net::transport::UdpConfig;
+use net::transport::{self, Backend, Sources, UdpConfig, Unavailable};
 
 use super::watch::Watch;
 use crate::authority::{Authority, Counters};
@@ -64,6 +65,8 @@ pub enum MeasureError {
     },
     /// So short that no query is due.
     NoQueries,
+    /// The back-end cannot run here.
+    Backend(Unavailable),
     /// The accounts of the trial need more than 4 GiB of memory.
     TooLarge {
         /// All of them, in octets.
@@ -86,6 +89,7 @@ impl fmt::Display for MeasureError {
             Self::NoQueries => {
                 f.write_str("no query is due in a trial so short: raise the rate or --duration")
             }
+            Self::Backend(error) => error.fmt(f),
             Self::TooLarge { octets, log_octets } => {
                 let (need, allowed) = (octets >> 20, MEMORY_MAX_OCTETS >> 20);
                 write!(f, "the accounts of the trial need {need} MiB, {allowed} MiB is allowed: ")?;
@@ -125,8 +129,12 @@ pub struct Tried {
 pub struct Tester {
     /// The processors of the Measurer's threads, one each.
     pub cpus: Vec<usize>,
+    /// How queries leave and answers come in.
+    pub backend: Backend,
     /// Source ports of all threads together.
     pub source_ports: usize,
+    /// Addresses and ports to send from.
+    pub sources: Sources,
     /// Receive buffer of each socket in octets.
     pub receive_buffer_octets: usize,
     /// The index of the next name that was not asked yet.
@@ -164,13 +172,20 @@ impl Tester {
         let names = spec.names.size();
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let started = SystemTime::now();
-        let observer = Observer::new(target.pid, &[target.server.port()]);
+        let io = transport::check(self.backend, &plan.udp).map_err(MeasureError::Backend)?;
+        let device = device_to(target.server).ok();
+        let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
         let measured = self.measure(&plan, auth, &workload).map_err(MeasureError::Io)?;
-        let after = Reading::take(&observer, auth);
+        let (seen, traffic) = Reading::take(&observer, auth).since(&before);
         self.next_name = (self.next_name + measured.schedule.queries) & (names - 1);
 
-        let faults = OwnFaults { socket_drops: measured.socket_drops, interrupted: measured.interrupted };
+        let faults = OwnFaults {
+            socket_drops: measured.socket_drops,
+            wrong_queue: measured.wrong_queue,
+            device_drops: seen.own_device_drops(measured.stats.send_errors),
+            interrupted: measured.interrupted,
+        };
         let mut trial =
             conclude(&measured.schedule, &measured.stats, faults, &target.tolerance, target.validity);
         if let (Some(void), Some(error)) = (&mut trial.void, &measured.send_error) {
@@ -178,7 +193,9 @@ impl Tester {
         }
         trial.started_utc = humantime::format_rfc3339_millis(started).to_string();
         trial.first_name = workload.spec().first_name;
-        attribute(&mut trial, after.since(&before), target);
+        trial.icmp_errors = measured.icmp_errors;
+        trial.io = measured.fallback.map_or(io.clone(), |fallback| format!("{io}: {fallback}"));
+        attribute(&mut trial, (seen, traffic), target);
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
@@ -194,9 +211,12 @@ impl Tester {
             duration_ns,
             timeout_ns: target.timeout_ns,
             listen_ns: target.listen_ns,
+            backend: self.backend,
             udp: UdpConfig {
                 server: target.server,
                 sockets: self.source_ports,
+                first_socket: 0,
+                sources: self.sources,
                 receive_buffer_octets: self.receive_buffer_octets,
             },
             prioritized: self.alone,
@@ -288,13 +308,18 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &
     observation.dut_cpu_pct = observation.dut_cpu_pct.map(|pct| pct * scale);
     observation.dut_hottest_thread_pct =
         observation.dut_hottest_thread_pct.map(|pct| (pct * scale).min(100.0));
+    let (softnet_drops, discards) = seen.kernel_drops();
+    let auth_drops = observation.auth_socket_drops.unwrap_or(0);
     for (place, drops) in [
-        (place::SERVER_SOCKET_DROP, observation.dut_socket_drops),
-        (place::AUTH_SOCKET_DROP, observation.auth_socket_drops),
+        (place::SERVER_SOCKET_DROP, observation.dut_socket_drops.unwrap_or(0)),
+        (place::AUTH_SOCKET_DROP, auth_drops),
+        (place::SOFTNET_DROP, softnet_drops),
+        (place::OWN_DEVICE_DROP, discards),
     ] {
-        attribute_loss(trial, place, drops.unwrap_or(0));
+        attribute_loss(trial, place, drops);
     }
-    excuse_auth_drops(trial, observation.auth_socket_drops.unwrap_or(0), target.validity);
+    let drops = [("the AuthDNS's sockets", auth_drops), ("the device of the queries", discards)];
+    excuse_drops(trial, &drops, target.validity);
     trial.observation = Some(observation);
 }
 

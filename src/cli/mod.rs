@@ -3,6 +3,8 @@
 pub mod auth;
 pub mod bench;
 mod common;
+mod io;
+pub mod lab;
 mod measurement;
 mod outputs;
 pub mod peers;
@@ -58,6 +60,8 @@ enum Command {
     Preflight(preflight::PreflightArgs),
     /// The servers that can be measured
     Peers(peers::Args),
+    /// Tester, DUT and AuthDNS as network namespaces of this machine
+    Lab(lab::LabArgs),
     /// Render the report of a result directory again
     Report(report::Args),
 }
@@ -72,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Selftest(args) => selftest::run(&args),
         Command::Auth(args) => return auth::run(&args),
         Command::Preflight(args) => preflight::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Peers(args) => peers::run(&args)
             .map_err(|error| Failure::new(error.exit_code(), error))
             .map(|()| ExitCode::SUCCESS),

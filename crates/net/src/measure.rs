@@ -11,7 +11,8 @@ use engine::workload::Workload;
 use crate::clock;
 use crate::cpu;
 use crate::live::{Live, Reporter};
-use crate::transport::{Transport, UdpConfig, UdpTransport};
+use crate::process;
+use crate::transport::{self, AnyTransport, Backend, Transport, UdpConfig};
 
 /// A trial for all threads.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,8 @@ pub struct Plan {
     pub timeout_ns: u64,
     /// How long to listen after the last query is due, in ns; at least the timeout.
     pub listen_ns: u64,
+    /// How queries leave and answers come in.
+    pub backend: Backend,
     /// Sockets of all threads together.
     pub udp: UdpConfig,
     /// Keep everybody else off the processors of the Measurer's threads as far as ordinary priorities can. Only right
@@ -42,6 +45,12 @@ pub struct Measured {
     pub stats: Stats,
     /// Answers dropped at the Measurer's own sockets.
     pub socket_drops: u64,
+    /// Answers that came to a queue of the device that nobody read.
+    pub wrong_queue: u64,
+    /// How often the network said that a query was not delivered (ICMP); what comes while such news waits is one.
+    pub icmp_errors: u64,
+    /// What the back-end did instead of its proper work, if it had to.
+    pub fallback: Option<&'static str>,
     /// The trial was stopped before its end.
     pub interrupted: bool,
     /// Processor time of the Measurer's threads in ns.
@@ -64,6 +73,8 @@ const WAKE_EARLY_NS: u64 = 150_000;
 const RECEIVE_EVERY_NS: u64 = 200_000;
 /// While queries are due, the coworker has its turn this often.
 const HELP_EVERY_NS: u64 = 60_000;
+/// Open files besides the Measurer's sockets: pollers, the AuthDNS, the record.
+const FILES_BESIDE: usize = 128;
 /// The longest sleep, so that a stop is seen soon.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
@@ -104,6 +115,7 @@ pub fn run(
     live: &Live,
 ) -> io::Result<Measured> {
     let lanes = cpus.len().max(1);
+    check_sources(&plan.udp)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
     let ready: Vec<_> =
@@ -119,6 +131,9 @@ pub fn run(
         schedule,
         stats: Stats::new(schedule),
         socket_drops: 0,
+        wrong_queue: 0,
+        icmp_errors: 0,
+        fallback: None,
         interrupted: false,
         cpu_ns: 0,
         send_error: None,
@@ -126,10 +141,13 @@ pub fn run(
     for result in results {
         let lane = result?;
         measured.stats.merge(lane.stats);
-        measured.socket_drops += lane.socket_drops;
-        measured.interrupted |= lane.interrupted;
+        measured.socket_drops += lane.transport.drops();
+        measured.wrong_queue += lane.transport.wrong_queue();
+        measured.icmp_errors += lane.transport.icmp_errors();
+        measured.fallback = measured.fallback.or(lane.transport.fallback());
+        measured.interrupted |= lane.driven.interrupted;
         measured.cpu_ns += lane.cpu_ns;
-        measured.send_error = lane.send_error.or(measured.send_error);
+        measured.send_error = lane.driven.send_error.or(measured.send_error);
     }
     Ok(measured)
 }
@@ -145,6 +163,24 @@ fn in_threads<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) ->
     })
 }
 
+/// Whether so many sockets can be had; each also needs a source of its own.
+fn check_sources(config: &UdpConfig) -> io::Result<()> {
+    let UdpConfig { sockets, sources, server, .. } = config;
+    let too_many = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    if let Some(pairs) = sources.pairs().filter(|&pairs| pairs < *sockets as u64) {
+        return too_many(format!(
+            "{sockets} sockets need {sockets} sources, and the range given has {pairs}"
+        ));
+    }
+    let (limit, needed) = (process::raise_file_limit(), (sockets + FILES_BESIDE) as u64);
+    if needed > limit {
+        return too_many(format!(
+            "{sockets} sockets need {needed} open files, {limit} are allowed: ask for fewer, or raise the limit with 'ulimit -n {needed}'"
+        ));
+    }
+    sources.check(*sockets, *server)
+}
+
 /// Opens the sockets and allocates the accounts of a thread, on its processor so that the memory is near it.
 fn prepare(
     plan: &Plan,
@@ -152,10 +188,12 @@ fn prepare(
     lane: usize,
     lanes: usize,
     cpu: Option<usize>,
-) -> io::Result<(Lane, UdpTransport)> {
+) -> io::Result<(Lane, AnyTransport)> {
     pin(cpu);
     let spec = plan.spec(lane, lanes, 0);
-    let transport = UdpTransport::new(&UdpConfig { sockets: spec.sockets as usize, ..plan.udp })?;
+    let sockets = spec.sockets as usize;
+    let config = UdpConfig { sockets, first_socket: lane * sockets, ..plan.udp };
+    let transport = transport::open(plan.backend, &config)?;
     Ok((Lane::new(spec, workload.clone()), transport))
 }
 
@@ -168,15 +206,14 @@ fn pin(cpu: Option<usize>) {
 
 struct LaneResult {
     stats: Stats,
-    socket_drops: u64,
-    interrupted: bool,
+    transport: AnyTransport,
+    driven: Driven,
     cpu_ns: u64,
-    send_error: Option<io::Error>,
 }
 
 fn lane_thread(
     mut lane: Lane,
-    mut transport: UdpTransport,
+    mut transport: AnyTransport,
     (cpu, prioritized): (Option<usize>, bool),
     coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
@@ -189,15 +226,9 @@ fn lane_thread(
     let started_ns = cpu::thread_time_ns();
     let mut reporter = Reporter::new(live);
     let driven = drive(&mut lane, &mut transport, coworker, stop, &mut reporter)?;
-    let (stats, socket_drops) = (lane.finish(), transport.drops());
-    reporter.finish(&stats, socket_drops);
-    Ok(LaneResult {
-        stats,
-        socket_drops,
-        interrupted: driven.interrupted,
-        cpu_ns: cpu::thread_time_ns() - started_ns,
-        send_error: driven.send_error,
-    })
+    let stats = lane.finish();
+    reporter.finish(&stats, transport.drops());
+    Ok(LaneResult { stats, transport, driven, cpu_ns: cpu::thread_time_ns() - started_ns })
 }
 
 /// How a lane's loop ended.
@@ -270,9 +301,11 @@ fn rest(lane: &Lane, transport: &mut impl Transport) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::Sources;
     use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
     use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rtype};
     use engine::workload::WorkloadSpec;
+    use std::net::SocketAddr;
 
     fn workload() -> Workload {
         Workload::new(WorkloadSpec {
@@ -284,6 +317,11 @@ mod tests {
             edns_octets: None,
         })
         .unwrap()
+    }
+
+    fn config(server: SocketAddr, sockets: usize) -> UdpConfig {
+        let sources = Sources::default();
+        UdpConfig { server, sockets, first_socket: 0, sources, receive_buffer_octets: 1 << 20 }
     }
 
     /// A server that answers every query but each seventh, as the coworker of the only thread.
@@ -323,7 +361,8 @@ mod tests {
                 duration_ns: 200_000_000,
                 timeout_ns: 300_000_000,
                 listen_ns: 300_000_000,
-                udp: UdpConfig { server, sockets: 4, receive_buffer_octets: 1 << 20 },
+                backend: Backend::Udp,
+                udp: config(server, 4),
                 prioritized: false,
                 log: false,
             };
@@ -348,7 +387,8 @@ mod tests {
             duration_ns: 3_600_000_000_000,
             timeout_ns: 1_000_000_000,
             listen_ns: 1_000_000_000,
-            udp: UdpConfig { server: sink.local_addr().unwrap(), sockets: 1, receive_buffer_octets: 0 },
+            backend: Backend::Udp,
+            udp: config(sink.local_addr().unwrap(), 1),
             prioritized: false,
             log: false,
         };
