@@ -7,4 +7,18 @@ pub mod bpf;
 pub mod clock;
 pub mod cpu;
 pub mod frame;
+pub mod kernel;
 pub mod link;
+pub mod measure;
+pub mod netns;
+pub mod poll;
+pub mod process;
+pub mod sim;
+pub mod tcp;
+pub mod transport;
+pub mod udp;
+
+/// Turns the result of a system call into an [`std::io::Result`].
+fn check(result: libc::c_int) -> std::io::Result<libc::c_int> {
+    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(result) }
+}
