@@ -29,13 +29,11 @@ struct Row {
 /// # Errors
 /// A server or a tool cannot be started.
 pub fn measure(place: &Place, targets: &[Target], tools: &[Tool], rounds: usize) -> io::Result<String> {
-    let mut rows: Vec<Row> = targets
-        .iter()
-        .flat_map(|&target| tools.iter().map(move |&tool| Row::new(target, tool)))
-        .collect();
+    let mut rows: Vec<Row> =
+        targets.iter().flat_map(|&target| tools.iter().map(move |&tool| Row::new(target, tool))).collect();
     for round in 0..rounds {
         for &target in targets {
-            let server = place.serve(target, &[])?;
+            let server = place.serve(target)?;
             for row in rows.iter_mut().filter(|row| row.target == target) {
                 row.measure(place)?;
                 eprintln!("round {}: {}", round + 1, row.cells().join(", "));
@@ -63,7 +61,9 @@ impl Row {
         let load = |rate_qps| Load { rate_qps, duration_s: RUN_S, sextant: self.target.sextant_options() };
         let told = match self.tool {
             Tool::Dnsperf | Tool::Resperf => self.tool.run(place, &load(None))?,
-            Tool::Sextant(_) => self.highest(|rate| self.tool.run(place, &load(Some(rate))), |told| told.passed)?,
+            Tool::Sextant(_) => {
+                self.highest(|rate| self.tool.run(place, &load(Some(rate))), |told| told.passed)?
+            }
             // It counts what it can: the best that it gets answered at any rate.
             Tool::Kxdpgun(_) => self.highest(
                 |rate| self.tool.run(place, &load(Some(rate))),
@@ -123,7 +123,8 @@ fn rendered(targets: &[Target], rows: &[Row]) -> String {
         let against = |tool: fn(&Tool) -> bool| {
             of_target.iter().find(|row| tool(&row.tool)).map_or(0.0, |row| row.answered_qps.median())
         };
-        let (dnsperf, kxdpgun) = (against(|tool| *tool == Tool::Dnsperf), against(|tool| matches!(tool, Tool::Kxdpgun(_))));
+        let (dnsperf, kxdpgun) =
+            (against(|tool| *tool == Tool::Dnsperf), against(|tool| matches!(tool, Tool::Kxdpgun(_))));
         let ratio = |value: f64, of: f64| if of > 0.0 { format!("{:.2}", value / of) } else { "-".into() };
         let cells = of_target.iter().map(|row| {
             let mut cells = row.cells().split_off(1);
@@ -131,7 +132,14 @@ fn rendered(targets: &[Target], rows: &[Row]) -> String {
             cells.extend([ratio(median, dnsperf), ratio(median, kxdpgun)]);
             cells
         });
-        let head = ["tool", "answered, 1000 q/s", "answered, %", "processor, µs per answer", "x dnsperf", "x kxdpgun"];
+        let head = [
+            "tool",
+            "answered, 1000 q/s",
+            "answered, %",
+            "processor, µs per answer",
+            "x dnsperf",
+            "x kxdpgun",
+        ];
         out += &format!("### {}\n\n{}\n", target.name(), table(&head, &cells.collect::<Vec<_>>()));
     }
     out

@@ -90,7 +90,9 @@ fn tools() -> Vec<Tool> {
 fn pacing_runs() -> Vec<(Tool, Target, u64)> {
     let mut runs = Vec::new();
     for rate_qps in [50_000, 100_000, 200_000] {
-        for tool in [Tool::Sextant("udp"), Tool::Sextant("kernel"), Tool::Dnsperf, Tool::Resperf, Tool::Kxdpgun(1)] {
+        for tool in
+            [Tool::Sextant("udp"), Tool::Sextant("kernel"), Tool::Dnsperf, Tool::Resperf, Tool::Kxdpgun(1)]
+        {
             runs.push((tool, Target::Sockets, rate_qps));
         }
     }
@@ -114,9 +116,13 @@ fn conditions(rounds: usize) -> String {
     let processors = processor.lines().filter(|line| line.starts_with("processor")).count();
     let version = |program: &str, argument: &str, at: usize| {
         let output = std::process::Command::new(program).arg(argument).output();
-        let text = output.map_or_else(|_| String::new(), |output| {
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-        });
+        let text = output.map_or_else(
+            |_| String::new(),
+            |output| {
+                String::from_utf8_lossy(&output.stdout).into_owned()
+                    + &String::from_utf8_lossy(&output.stderr)
+            },
+        );
         text.split_whitespace().nth(at).unwrap_or("?").trim_end_matches(',').to_owned()
     };
     format!(
@@ -138,6 +144,7 @@ fn write(out: Option<&str>, text: &str) -> io::Result<()> {
     };
     let old = fs::read_to_string(path)?;
     let parts = old.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let (head, tail) = parts.ok_or_else(|| io::Error::other(format!("{path} lacks the lines {BEGIN}{END}")))?;
+    let (head, tail) =
+        parts.ok_or_else(|| io::Error::other(format!("{path} lacks the lines {BEGIN}{END}")))?;
     fs::write(path, format!("{head}{BEGIN}{text}{END}{tail}"))
 }

@@ -66,8 +66,7 @@ impl Row {
     }
 
     fn measure(&mut self, place: &Place) -> io::Result<()> {
-        let nominal = self.rate_qps.to_string();
-        let server = place.serve_quietly(self.receiver, &["--pacing", "--nominal", &nominal])?;
+        let server = place.receive(self.receiver, self.rate_qps)?;
         let load = Load {
             rate_qps: Some(self.rate_qps),
             duration_s: RUN_S,
@@ -75,23 +74,25 @@ impl Row {
         };
         self.tool.run(place, &load)?;
         let report = server.finish()?;
-        let read = |value: &Value| -> Option<()> {
+        let mut read = |value: &Value| -> Option<()> {
             let pacing = value.get("pacing")?;
             let window = |width_ms: u64, name: &str| {
                 let windows = pacing.get("windows")?.as_array()?;
-                let window = windows.iter().find(|window| window.get("width_ms").and_then(Value::as_u64) == Some(width_ms));
+                let window = windows
+                    .iter()
+                    .find(|window| window.get("width_ms").and_then(Value::as_u64) == Some(width_ms));
                 window?.get(name)?.as_f64()
             };
             self.cv_1_ms_pct.push(window(1, "cv_pct")?);
             self.cv_10_ms_pct.push(window(10, "cv_pct")?);
             self.worst_10_ms_pct.push(window(10, "worst_pct")?.abs());
-            self.gap_ms.push(pacing.get("longest_gap_ms")?.as_f64()?);
+            self.gap_ms.push(pacing.get("silence_longest_ms")?.as_f64()?);
             let arrived = pacing.get("queries")?.as_f64()? + pacing.get("outside")?.as_f64()?;
             self.excess.push(arrived - (self.rate_qps * RUN_S) as f64);
             Some(())
         };
-        let mut read = read;
-        read(&report).ok_or_else(|| io::Error::other(format!("the receiver's report lacks a field: {report}")))
+        read(&report)
+            .ok_or_else(|| io::Error::other(format!("the receiver's report lacks a field: {report}")))
     }
 
     fn cells(&self) -> Vec<String> {

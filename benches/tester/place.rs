@@ -8,8 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use dns64::names::{self, LABEL_LENGTH};
+use net::process;
 use serde_json::Value;
 use sextant::lab::network::{Lab, LabSpec, Role};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The processor of the tool that is measured.
 pub const TESTER_CPU: &str = "0";
@@ -94,7 +96,29 @@ impl Place {
     ///
     /// # Errors
     /// It cannot be started or does not answer.
-    pub fn serve(&self, target: Target, more: &[&str]) -> io::Result<Server> {
+    pub fn serve(&self, target: Target) -> io::Result<Server> {
+        let server = self.start(target, &[])?;
+        self.wait_for_answers(target)?;
+        Ok(server)
+    }
+
+    /// Starts a reflector that notes what arrives; nothing is sent to try it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn receive(&self, target: Target, nominal_qps: u64) -> io::Result<Server> {
+        const READY_AFTER: Duration = Duration::from_millis(700);
+        let server = self.start(target, &["--pacing", "--nominal", &nominal_qps.to_string()])?;
+        std::thread::sleep(READY_AFTER);
+        Ok(server)
+    }
+
+    /// A path for a file that goes with the lab.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn start(&self, target: Target, more: &[&str]) -> io::Result<Server> {
         let mut command = self.lab.command(Role::Dut, "taskset");
         command.args(["-c", SERVER_CPU]);
         let (listen, device) = (self.server.to_string(), self.lab.end(Role::Dut, Role::Tester).device);
@@ -105,9 +129,7 @@ impl Place {
             Target::Nsd => command.args(["nsd", "-d", "-c"]).arg(self.nsd_configuration()?),
         };
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let server = Server(command.spawn()?);
-        self.wait_for_answers(target)?;
-        Ok(server)
+        command.spawn().map(Server)
     }
 
     fn wait_for_answers(&self, target: Target) -> io::Result<()> {
@@ -165,20 +187,21 @@ impl Server {
     /// # Errors
     /// It printed none.
     pub fn finish(mut self) -> io::Result<Value> {
-        signal(self.pid(), "INT")?;
+        process::signal(self.pid(), SIGINT)?;
         let mut text = String::new();
         if let Some(mut out) = self.0.stdout.take() {
             io::Read::read_to_string(&mut out, &mut text)?;
         }
         let last = text.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
-        serde_json::from_str(last).map_err(|error| io::Error::other(format!("the reflector's report: {error}")))
+        serde_json::from_str(last)
+            .map_err(|error| io::Error::other(format!("the reflector's report: {error}")))
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         // SIGTERM first: a server may have something to detach.
-        let _ = signal(self.pid(), "TERM");
+        let _ = process::signal(self.pid(), SIGTERM);
         for _ in 0..50 {
             if matches!(self.0.try_wait(), Ok(Some(_))) {
                 return;
@@ -188,14 +211,6 @@ impl Drop for Server {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Sends a signal to one process.
-///
-/// # Errors
-/// `kill` cannot be started.
-pub fn signal(pid: u32, name: &str) -> io::Result<()> {
-    Command::new("kill").args(["-s", name, &pid.to_string()]).stderr(Stdio::null()).status().map(drop)
 }
 
 fn write_names(path: &Path, head: &str, line: impl Fn(&str, u32) -> String) -> io::Result<()> {

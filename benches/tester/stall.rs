@@ -8,6 +8,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use signal_hook::consts::signal::{SIGCONT, SIGSTOP};
+
 use crate::place::{Place, Target};
 use crate::table::{Sample, table};
 use crate::tools::{Load, Tool};
@@ -48,14 +50,14 @@ pub fn measure(place: &Place, rounds: usize) -> io::Result<String> {
 
 /// Measured and expected: slow queries, p99 and p99.9 in ms.
 fn once(place: &Place) -> io::Result<[(f64, f64); 3]> {
-    let server = place.serve(Target::Sockets, &[])?;
+    let server = place.serve(Target::Sockets)?;
     let pid = server.pid();
     let stopper = std::thread::spawn(move || -> io::Result<f64> {
         std::thread::sleep(STOP_AFTER);
-        net::process::signal(pid, net::process::Signal::Stop)?;
+        net::process::signal(pid, SIGSTOP)?;
         let stopped = Instant::now();
         std::thread::sleep(STOP);
-        net::process::signal(pid, net::process::Signal::Continue)?;
+        net::process::signal(pid, SIGCONT)?;
         Ok(stopped.elapsed().as_secs_f64())
     });
     let log = place.scratch("stall.csv");
@@ -64,17 +66,18 @@ fn once(place: &Place) -> io::Result<[(f64, f64); 3]> {
     options.push(log.display().to_string());
     let load = Load { rate_qps: Some(RATE_QPS), duration_s: DURATION_S, sextant: options };
     Tool::Sextant("udp").run(place, &load)?;
-    let stop_s = stopper.join().map_err(|_| io::Error::other("the thread that stops the server ended early"))??;
+    let stop_s =
+        stopper.join().map_err(|_| io::Error::other("the thread that stops the server ended early"))??;
     let latencies_s = latencies(&log)?;
 
     let affected = latencies_s.iter().filter(|&&latency_s| latency_s > NORMAL_S).count() as f64;
     let slow = latencies_s.iter().filter(|&&latency_s| latency_s > SLOW_S).count() as f64;
     let mut sorted = latencies_s;
     sorted.sort_by(f64::total_cmp);
-    let measured_ms = |share: f64| sorted[((sorted.len() as f64 * share) as usize).min(sorted.len() - 1)] * 1e3;
+    let measured_ms =
+        |share: f64| sorted[((sorted.len() as f64 * share) as usize).min(sorted.len() - 1)] * 1e3;
     let affected = affected / (1.0 - NORMAL_S / stop_s);
-    let expected_ms =
-        |share: f64| stop_s * (1.0 - sorted.len() as f64 * (1.0 - share) / affected) * 1e3;
+    let expected_ms = |share: f64| stop_s * (1.0 - sorted.len() as f64 * (1.0 - share) / affected) * 1e3;
     Ok([
         (slow, affected * (1.0 - SLOW_S / stop_s)),
         (measured_ms(0.99), expected_ms(0.99)),

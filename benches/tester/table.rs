@@ -24,15 +24,13 @@ impl Sample {
         (self.0.first().copied().unwrap_or(0.0), self.0.last().copied().unwrap_or(0.0))
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
 
     /// Median and range in thousands.
     pub fn thousands(&self) -> String {
         let (low, high) = self.range();
-        let k = |value: f64| if value < 99_500.0 { format!("{:.1}", value / 1e3) } else { format!("{:.0}", value / 1e3) };
+        let k = |value: f64| {
+            if value < 99_500.0 { format!("{:.1}", value / 1e3) } else { format!("{:.0}", value / 1e3) }
+        };
         if self.0.is_empty() { "-".into() } else { format!("{} ({}-{})", k(self.median()), k(low), k(high)) }
     }
 

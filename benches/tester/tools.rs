@@ -99,12 +99,25 @@ impl Tool {
             }
             Self::Dnsperf => {
                 command.args(["-s", &address, "-p", &port, "-d", &file, "-l", &duration]);
-                command.args(["-T", "1", "-c", "16", "-q", "400", "-t", "1", "-O", "suppress=timeout,unexpected"]);
+                command.args([
+                    "-T",
+                    "1",
+                    "-c",
+                    "16",
+                    "-q",
+                    "400",
+                    "-t",
+                    "1",
+                    "-O",
+                    "suppress=timeout,unexpected",
+                ]);
                 command.args(rate.iter().flat_map(|rate| ["-Q", rate]));
             }
             Self::Resperf => {
                 let rate = rate.unwrap_or_default();
-                command.args(["-s", &address, "-p", &port, "-d", &file, "-m", &rate, "-r", "0", "-c", &duration]);
+                command.args([
+                    "-s", &address, "-p", &port, "-d", &file, "-m", &rate, "-r", "0", "-c", &duration,
+                ]);
                 command.args(["-t", "1", "-C", "16", "-P", "/dev/null", "-R"]);
             }
             Self::Kxdpgun(batch) => {
@@ -127,7 +140,8 @@ impl Tool {
 }
 
 fn unreadable(tool: &str, output: &Output) -> io::Error {
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let last: Vec<&str> = text.lines().rev().take(4).collect();
     io::Error::other(format!("{tool} ended with {}: {}", output.status, last.join(" | ")))
 }
