@@ -4,6 +4,7 @@
 mod bench;
 mod counters;
 mod lab;
+mod outputs;
 mod running;
 mod trial;
 

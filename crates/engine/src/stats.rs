@@ -1,5 +1,7 @@
 //! Counts and distributions of a trial; merging them is lossless.
 
+mod import;
+
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
