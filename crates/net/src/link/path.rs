@@ -99,13 +99,14 @@ const USABLE: u16 = libc::NUD_PERMANENT
 const CERTAIN: u16 = libc::NUD_PERMANENT | libc::NUD_NOARP | libc::NUD_REACHABLE;
 /// RFC 863: what comes here is thrown away.
 const DISCARD_PORT: u16 = 9;
-/// How long a next hop has to answer.
-const PATIENCE_NS: u64 = 2_000_000_000;
+/// How long a next hop has to answer: the kernel asks three times, a second apart, and the first question is lost where
+/// the link has just come up.
+const PATIENCE_NS: u64 = 3_500_000_000;
 /// How often it is looked whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The way to a server by the routing table. Where the next hop's Ethernet address is unknown, the kernel is made to ask
-/// for it, by a datagram to the discard port; that takes at most 2 s.
+/// for it, by a datagram to the discard port; that takes at most 3.5 s.
 ///
 /// # Errors
 /// No route, no Ethernet on it, or a next hop that does not answer.
@@ -121,12 +122,29 @@ pub fn path_via(server: SocketAddr, device: &Device) -> Result<Path, PathError> 
     find(server, Some(device.index))
 }
 
-fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
-    let scope = match server {
+/// The device alone, whatever its kind, without asking for the next hop; `lo` for a server of this machine.
+///
+/// # Errors
+/// No route.
+pub fn device_to(server: SocketAddr) -> Result<Device, PathError> {
+    let device = match Route::look_up(server, scope_of(server)) {
+        Ok(route) => Device::by_index(route.device),
+        Err(PathError::Loopback(_)) => Device::named("lo"),
+        Err(error) => return Err(error),
+    };
+    device.map_err(|error| PathError::Lookup(server, error))
+}
+
+/// The device that the server's address itself names.
+fn scope_of(server: SocketAddr) -> Option<u32> {
+    match server {
         SocketAddr::V6(server) if server.scope_id() != 0 => Some(server.scope_id()),
         _ => None,
-    };
-    let route = Route::look_up(server, device.or(scope))?;
+    }
+}
+
+fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
+    let route = Route::look_up(server, device.or(scope_of(server)))?;
     let lookup = |error| PathError::Lookup(server, error);
     let device = Device::by_index(route.device).map_err(lookup)?;
     let source_mac = device.hardware_address().map_err(|error| match error.kind() {
@@ -256,6 +274,7 @@ mod tests {
         for server in ["127.0.0.1:53", "[::1]:53"] {
             let error = path_to(server.parse().unwrap()).unwrap_err();
             assert!(matches!(error, PathError::Loopback(_)), "{error:?}");
+            assert_eq!(device_to(server.parse().unwrap()).unwrap().name, "lo");
             assert!(error.to_string().ends_with("lo has no Ethernet; use --io udp"), "{error}");
         }
     }
