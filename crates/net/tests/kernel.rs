@@ -14,7 +14,7 @@ use net::bpf;
 use net::kernel::{self, Expected, Reflector, ReflectorCounters};
 use net::link::path_to;
 use net::measure::{Measured, Plan};
-use net::transport::UdpConfig;
+use net::transport::{Backend, Sources, UdpConfig};
 use support::{PEER, Pair, can_run, device};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -32,15 +32,23 @@ fn spec() -> WorkloadSpec {
 
 fn plan(rate_qps: u64, duration_ns: u64, sockets: usize) -> Plan {
     // The server is that of the path.
-    let server = "[::1]:0".parse().unwrap();
+    let udp = UdpConfig {
+        server: "[::1]:0".parse().unwrap(),
+        sockets,
+        first_socket: 0,
+        sources: Sources::default(),
+        receive_buffer_octets: 0,
+    };
     Plan {
         rate_qps,
         duration_ns,
         // Long, for machines that are busy.
         timeout_ns: 3 * SECOND_NS,
         listen_ns: 3 * SECOND_NS,
-        udp: UdpConfig { server, sockets, receive_buffer_octets: 0 },
+        backend: Backend::Kernel,
+        udp,
         prioritized: false,
+        log: false,
     }
 }
 
