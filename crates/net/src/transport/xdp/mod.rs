@@ -21,7 +21,6 @@ use crate::bpf::{self, BpfError, Mode, Redirect, RedirectCounters};
 use crate::clock;
 use crate::frame::{self, Template};
 use crate::link::{self, Device, Path};
-use crate::poll::{Events, Interest, Poller};
 use post::{Mailbox, Post};
 use socket::{Queue, XdpSocket};
 use source::Reserved;
@@ -269,8 +268,6 @@ pub struct XdpTransport {
     rings: Vec<Ring>,
     own_rings: usize,
     templates: Vec<Template>,
-    poller: Poller,
-    events: Events,
     /// Answers for the other lanes, of one call.
     outgoing: Vec<Post>,
     incoming: Post,
@@ -308,16 +305,12 @@ impl XdpTransport {
     /// There are not so many lanes.
     pub fn new(device: &Arc<XdpDevice>, lane: usize) -> Result<Self, XdpError> {
         assert!(lane < device.lanes, "lane {lane} of {}", device.lanes);
-        let io = |error| XdpError::Io("waiting for the rings", error);
-        let poller = Poller::new().map_err(io)?;
         let is_own = |queue: u32| queue as usize % device.lanes == lane;
         // What an earlier transport of this lane has left.
         lock(&device.orphans).retain(|ring| !is_own(ring.queue));
         let mut rings = Vec::new();
         for queue in (0..device.queues as u32).filter(|&queue| is_own(queue)) {
-            let ring = Ring::open(device, queue)?;
-            poller.add(&ring.socket, queue.into(), Interest::Read).map_err(io)?;
-            rings.push(ring);
+            rings.push(Ring::open(device, queue)?);
         }
         let first = lane * device.sockets_per_lane;
         let path = &device.path;
@@ -328,11 +321,9 @@ impl XdpTransport {
         Ok(Self {
             device: device.clone(),
             lane,
-            events: Events::with_capacity(device.queues),
             own_rings: rings.len(),
             rings,
             templates,
-            poller,
             outgoing: (0..device.lanes).map(|_| Post::default()).collect(),
             incoming: Post::default(),
             malformed: 0,
@@ -364,15 +355,6 @@ impl XdpTransport {
             sum.send_invalid += statistics.tx_invalid_descs;
         }
         Ok(sum)
-    }
-
-    /// Takes over the rings of lanes that have finished.
-    fn adopt(&mut self) -> io::Result<()> {
-        for ring in self.device.take_orphans() {
-            self.poller.add(&ring.socket, ring.queue.into(), Interest::Read)?;
-            self.rings.push(ring);
-        }
-        Ok(())
     }
 }
 
@@ -420,7 +402,7 @@ impl Transport for XdpTransport {
 
     fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
         if self.device.has_orphans.load(Ordering::Relaxed) {
-            self.adopt()?;
+            self.rings.append(&mut self.device.take_orphans());
         }
         let Self { device, lane, rings, outgoing, incoming, malformed, unstamped, .. } = self;
         let mut received = 0;
@@ -466,7 +448,7 @@ impl Transport for XdpTransport {
         for ring in &mut self.rings {
             ring.socket.flush()?;
         }
-        self.poller.wait(&mut self.events, Some(Duration::from_nanos(timeout_ns))).map(drop)
+        socket::wait(self.rings.iter().map(|ring| &ring.socket), timeout_ns)
     }
 
     fn drops(&self) -> u64 {
