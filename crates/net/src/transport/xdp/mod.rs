@@ -11,7 +11,7 @@ mod socket;
 mod source;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,7 +26,6 @@ use socket::{Queue, XdpSocket};
 use source::Reserved;
 
 pub use error::XdpError;
-pub use source::Sources;
 
 /// What the lanes share.
 #[derive(Clone, Debug)]
@@ -37,8 +36,10 @@ pub struct XdpConfig {
     pub device: Option<String>,
     /// The lanes, each with a thread of its own; they share the device's receive queues and the sources evenly.
     pub lanes: usize,
-    /// The sources of the sockets of all lanes, those of the first lane first.
-    pub sources: Sources,
+    /// The source of each socket of all lanes, those of the first lane first. The unspecified address stands for the
+    /// kernel's choice, port 0 (for all or none) for free ports in a row. That answers to other addresses come to the
+    /// device is the network's business: ARP, neighbour discovery or a route.
+    pub sources: Vec<SocketAddr>,
     /// Where the program runs; by default in the driver if it can, else in the stack.
     pub mode: Option<Mode>,
     /// Copy, even where the device could read and write the memory itself.
@@ -50,13 +51,14 @@ pub struct XdpConfig {
 }
 
 impl XdpConfig {
-    /// A configuration for one lane with so many sockets, with default settings.
+    /// A configuration for one lane with so many sockets at free ports, with default settings.
     pub fn new(server: SocketAddr, sockets: usize) -> Self {
+        let any = if server.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u8; 16]) };
         Self {
             server,
             device: None,
             lanes: 1,
-            sources: Sources::Free(sockets),
+            sources: vec![(any, 0).into(); sockets],
             mode: None,
             copy: false,
             queues: None,
@@ -184,6 +186,11 @@ impl XdpDevice {
         let number = self.reserved.find(destination)?;
         let (lane, socket) = (number / self.sockets_per_lane, number % self.sockets_per_lane);
         (lane < self.lanes).then_some((lane, socket))
+    }
+
+    /// An error of sending, with the device.
+    fn explain(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("sending on {}: {error}", self.path.device.name))
     }
 
     fn take_orphans(&self) -> Vec<Ring> {
@@ -396,7 +403,7 @@ impl Transport for XdpTransport {
                 let error = io::Error::new(io::ErrorKind::WouldBlock, "the device's ring is full");
                 Sent { failed, error: Some(error) }
             }
-            Err(error) => Sent { failed: count, error: Some(error) },
+            Err(error) => Sent { failed: count, error: Some(self.device.explain(&error)) },
         }
     }
 
@@ -408,7 +415,7 @@ impl Transport for XdpTransport {
         let mut received = 0;
         for Ring { socket: queue, .. } in rings {
             if queue.has_pending() {
-                queue.flush()?;
+                queue.flush().map_err(|error| device.explain(&error))?;
             }
             if queue.look() == 0 {
                 continue;
@@ -446,7 +453,7 @@ impl Transport for XdpTransport {
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         for ring in &mut self.rings {
-            ring.socket.flush()?;
+            ring.socket.flush().map_err(|error| self.device.explain(&error))?;
         }
         socket::wait(self.rings.iter().map(|ring| &ring.socket), timeout_ns)
     }
