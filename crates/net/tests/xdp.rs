@@ -278,16 +278,24 @@ fn a_device_that_goes_down_is_an_error_that_names_it() {
         let since_ns = clock::monotonic_ns();
         let sent = send(&mut transport, 4, 0, 40);
         assert_eq!(receive(&mut transport, &sent, since_ns, 40), 40);
-        for change in ["set veth0 down", "del veth0"] {
-            ip(&format!("-n {} link {change}", pair.tester_name()));
-            let result = transport.send(0, 3, &mut |buffer| {
+        let mut refused = |count| {
+            let result = transport.send(0, count, &mut |buffer| {
                 buffer[..12].fill(0);
                 12
             });
-            assert_eq!(result.failed, 3);
-            let error = result.error.unwrap().to_string();
-            assert!(error.starts_with("sending on veth0: "), "{error}");
-            assert!(transport.receive(&mut |_, _, _| panic!("nothing was sent")).is_err());
+            assert_eq!(result.failed, count);
+            let received = transport.receive(&mut |_, _, _| panic!("nothing was sent"));
+            (result.error.unwrap().to_string(), received)
+        };
+        // Without a carrier the device drops what it is given.
+        pair.peer(|| ip("link set veth0 down"));
+        let (error, received) = refused(3);
+        assert!(error.contains("veth0: the device refused frames") && received.is_ok(), "{error}");
+        // Once it is down or gone, nothing can be given to it.
+        for change in ["set veth0 down", "del veth0"] {
+            ip(&format!("-n {} link {change}", pair.tester_name()));
+            let (error, received) = refused(3);
+            assert!(error.starts_with("sending on veth0: ") && received.is_err(), "{error}");
         }
     });
 }

@@ -123,6 +123,10 @@ pub fn path_via(server: SocketAddr, device: &Device) -> Result<Path, PathError> 
 }
 
 fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
+    // Where lo is down there is no route to it, but that is not what is wrong.
+    if server.ip().is_loopback() {
+        return Err(PathError::Loopback(server));
+    }
     let scope = match server {
         SocketAddr::V6(server) if server.scope_id() != 0 => Some(server.scope_id()),
         _ => None,

@@ -400,7 +400,8 @@ impl Transport for XdpTransport {
         match flushed {
             Ok(()) if failed == 0 => Sent::default(),
             Ok(()) => {
-                let error = io::Error::new(io::ErrorKind::WouldBlock, "the device's ring is full");
+                let error = "the device refused frames: its queue is full, or it has no carrier";
+                let error = self.device.explain(&io::Error::new(io::ErrorKind::WouldBlock, error));
                 Sent { failed, error: Some(error) }
             }
             Err(error) => Sent { failed: count, error: Some(self.device.explain(&error)) },
