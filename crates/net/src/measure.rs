@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::lane::{Lane, LaneSpec};
-use engine::pacer::Schedule;
+use engine::pacer::{Model, Schedule};
 use engine::stats::Stats;
 use engine::workload::Workload;
 
@@ -30,6 +30,8 @@ pub struct Plan {
     pub prioritized: bool,
     /// Keep a log of every query ([`Stats::log`]).
     pub log: bool,
+    /// How the queries lie in time. Models with rates of their own go before [`Plan::rate_qps`].
+    pub model: Model,
 }
 
 /// What a trial gave.
@@ -70,7 +72,7 @@ impl Plan {
     /// The share of thread `lane` of `lanes`, in a schedule that starts at `start_ns`.
     fn spec(&self, lane: usize, lanes: usize, start_ns: u64) -> LaneSpec {
         LaneSpec {
-            schedule: Schedule::new(start_ns, self.rate_qps, self.duration_ns),
+            schedule: Schedule::with_model(start_ns, self.rate_qps, self.duration_ns, self.model),
             lane: lane as u64,
             lanes: lanes as u64,
             sockets: (self.udp.sockets / lanes).max(1) as u64,
@@ -263,7 +265,7 @@ mod tests {
     use super::*;
     use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
     use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rtype};
-    use engine::workload::WorkloadSpec;
+    use engine::workload::{Variation, WorkloadSpec};
 
     fn workload() -> Workload {
         Workload::new(WorkloadSpec {
@@ -273,6 +275,7 @@ mod tests {
             prefix: "2001:db8:64::/96".parse().unwrap(),
             native: None,
             edns_octets: None,
+            variation: Variation::default(),
         })
         .unwrap()
     }
@@ -317,6 +320,7 @@ mod tests {
                 udp: UdpConfig { server, sockets: 4, receive_buffer_octets: 1 << 20 },
                 prioritized: false,
                 log: false,
+                model: Model::Constant,
             };
             let mut work = coworker(socket);
             let stop = AtomicBool::new(false);
@@ -339,6 +343,7 @@ mod tests {
             udp: UdpConfig { server: sink.local_addr().unwrap(), sockets: 1, receive_buffer_octets: 0 },
             prioritized: false,
             log: false,
+            model: Model::Constant,
         };
         let stop = AtomicBool::new(true);
         let measured = run(&plan, &workload(), &[], None, &stop).unwrap();
