@@ -148,11 +148,7 @@ impl Opener {
             Backend::Udp => Ok(Self::Sockets { segmenting: false }),
             Backend::Gso { .. } => Ok(Self::Sockets { segmenting: true }),
             Backend::Xdp => {
-                let sources = if config.sources == Sources::default() {
-                    xdp::Sources::Free(config.sockets)
-                } else {
-                    xdp::Sources::These(config.sources.all(config.sockets, config.server))
-                };
+                let sources = config.sources.all(config.sockets, config.server);
                 let config = XdpConfig { lanes: threads, sources, ..XdpConfig::new(config.server, 0) };
                 XdpDevice::open(&config).map(Self::Xdp).map_err(io::Error::other)
             }
