@@ -11,7 +11,7 @@ use engine::pacer::SECOND_NS;
 use engine::querylog::QueryLog;
 
 use super::Finished;
-use super::rows::{Names, Row, rows_of};
+use super::rows::{Names, Row, rows_of, was_planned};
 
 /// Writes the file.
 ///
@@ -35,7 +35,8 @@ fn header(out: &mut impl Write, finished: &Finished<'_>, log: &QueryLog) -> io::
     writeln!(out, "dns64perf++ test parameters")?;
     writeln!(out, "server: {}", finished.server.ip())?;
     writeln!(out, "port: {}", finished.server.port())?;
-    writeln!(out, "number of requests: {}", log.len())?;
+    let requests = log.iter().filter(|(_, entry)| was_planned(finished, entry)).count();
+    writeln!(out, "number of requests: {requests}")?;
     writeln!(out, "burst size: 1")?;
     writeln!(out, "number of threads: {threads}")?;
     writeln!(out, "delay between bursts: {delay_ns} ns\n")?;

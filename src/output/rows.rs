@@ -50,10 +50,18 @@ impl Row {
     }
 }
 
+/// Whether there was such a query. In a closed loop the list has room for more than came of it.
+pub fn was_planned(finished: &Finished<'_>, entry: &Entry) -> bool {
+    entry.class != Class::Unsent || !finished.tried.schedule.model.is_closed()
+}
+
 /// The queries in the order of their numbers.
 pub fn rows<'a>(finished: &Finished<'a>, log: &'a QueryLog) -> impl Iterator<Item = Row> + use<'a> {
+    let finished = *finished;
     let (start_ns, start_unix_ns) = (finished.tried.schedule.start_ns, finished.tried.start_unix_ns);
-    log.iter().map(move |(number, entry)| Row::new(number, entry, start_ns, start_unix_ns))
+    log.iter()
+        .filter(move |(_, entry)| was_planned(&finished, entry))
+        .map(move |(number, entry)| Row::new(number, entry, start_ns, start_unix_ns))
 }
 
 /// The queries of one of the Measurer's threads, in the order of their numbers.
@@ -63,10 +71,11 @@ pub fn rows_of<'a>(
     thread: u64,
 ) -> impl Iterator<Item = Row> + use<'a> {
     let (start_ns, start_unix_ns) = (finished.tried.schedule.start_ns, finished.tried.start_unix_ns);
-    let threads = finished.threads.max(1);
+    let (finished, threads) = (*finished, finished.threads.max(1));
     (0..)
         .map(move |own| thread + own * threads as u64)
         .map_while(move |number| Some((number, log.get(number)?)))
+        .filter(move |(_, entry)| was_planned(&finished, entry))
         .map(move |(number, entry)| Row::new(number, entry, start_ns, start_unix_ns))
 }
 
