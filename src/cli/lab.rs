@@ -27,7 +27,7 @@ const EXIT_NO_PROGRAM: u8 = 127;
 Examples:
   sextant lab up
       three network namespaces, joined by veth pairs; prints their addresses
-  sextant lab run --in dut -- sextant echo --listen '[::]:53'
+  sextant lab run --in dut -- sextant echo --listen '[::]:53' &
   sextant lab run -- sextant trial --server '[2001:2:0:12::2]:53' --rate 100000 --validity response
   sextant lab down
   sextant lab run -- dnsperf -s 198.18.12.2 -d queries
@@ -95,6 +95,10 @@ struct RunArgs {
     /// Where to run it
     #[arg(long = "in", value_enum, value_name = "ROLE", default_value_t = Role::Tester)]
     role: Role,
+    /// Meanwhile, hold an XDP program that lets all pass on the devices there: a veth takes what its peer sends by
+    /// XDP_TX or redirects only with one. Not for commands that attach a program of their own
+    #[arg(long)]
+    xdp_pass: bool,
     /// The command, after --
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -251,6 +255,9 @@ fn run_inside(args: &RunArgs) -> Result<ExitCode, Failure> {
         eprintln!("sextant: the lab '{}' is up already and stays as it was made", spec.name);
     }
     let lab = standing.map_or_else(|| Lab::up(&spec), Ok)?;
+    let passes =
+        args.role.peers().filter(|_| args.xdp_pass).map(|towards| lab.attach_pass(args.role, towards));
+    let _held = passes.collect::<io::Result<Vec<_>>>()?;
     let mut command = lab.command(args.role, program);
     command.args(arguments);
     let code = supervise(&mut command, &mut signals)?;

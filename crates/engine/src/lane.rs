@@ -170,9 +170,9 @@ impl Lane {
 
     /// Takes a datagram that arrived at `at_ns` at one of the lane's sockets.
     pub fn receive(&mut self, at_ns: u64, socket: usize, reply: &[u8]) {
-        let Some((own, header)) = self.identify(socket, reply) else {
-            self.stats.unexpected += 1;
-            return;
+        let (own, header) = match self.identify(socket, reply) {
+            Ok(identified) => identified,
+            Err(reason) => return self.stats.note_unexpected(reason),
         };
         let (word, bit) = ((own / 64) as usize, 1u64 << (own % 64));
         if self.answered[word] & bit != 0 {
@@ -215,14 +215,22 @@ impl Lane {
         }
     }
 
-    /// The query of this lane that the datagram answers: by its name, with the right ID, at the right socket, sent.
-    fn identify(&self, socket: usize, reply: &[u8]) -> Option<(u64, Header)> {
-        let header = Header::parse(reply).ok()?;
-        let is_reply = header.has(Header::QR) && header.opcode() == 0;
-        let number = self.workload.number_of(reply).filter(|_| is_reply)?;
-        let own = number.checked_sub(self.spec.lane)? / self.spec.lanes;
-        let ours = self.number(own) == number && own < self.next;
-        (ours && self.id_of(own) == header.id && self.socket_of(own) == socket).then_some((own, header))
+    /// The query of this lane that the datagram answers: by its name, with the right ID, at the right socket, sent; or
+    /// what it is instead.
+    fn identify(&self, socket: usize, reply: &[u8]) -> Result<(u64, Header), &'static str> {
+        let header = Header::parse(reply).map_err(|_| "no DNS message")?;
+        if !header.has(Header::QR) || header.opcode() != 0 {
+            return Err("no response to a query");
+        }
+        let number = self.workload.number_of(reply).ok_or("wrong question")?;
+        let own = number.checked_sub(self.spec.lane).ok_or("wrong socket")? / self.spec.lanes;
+        match () {
+            () if self.number(own) != number => Err("wrong socket"),
+            () if own >= self.next => Err("not asked"),
+            () if self.id_of(own) != header.id => Err("wrong ID"),
+            () if self.socket_of(own) != socket => Err("wrong socket"),
+            () => Ok((own, header)),
+        }
     }
 
     /// Whether there is nothing left to wait for at `now_ns`.
@@ -360,6 +368,7 @@ mod tests {
         assert_eq!((stats.sent, stats.valid, stats.invalid, stats.late), (1000, 500, 100, 100));
         assert_eq!((stats.duplicates, stats.unexpected), (500, 200));
         assert_eq!(stats.defects.get("SERVFAIL"), Some(&100));
+        assert_eq!(stats.unexpected_reasons, [("wrong ID", 100), ("wrong socket", 100)].into());
         assert_eq!(stats.latency().p50 / 10_000, 700);
     }
 

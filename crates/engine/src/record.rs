@@ -207,6 +207,9 @@ pub struct Trial {
     pub duplicates: u64,
     /// Datagrams that belong to no query of this trial.
     pub unexpected: u64,
+    /// What they were instead of an answer, for example `wrong ID`, and how often.
+    #[serde(default)]
+    pub unexpected_reasons: BTreeMap<String, u64>,
     /// How often the network said that a query was not delivered (ICMP); news that come together count once.
     #[serde(default)]
     pub icmp_errors: u64,

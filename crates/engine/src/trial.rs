@@ -110,6 +110,7 @@ pub fn conclude(
         valid_compat: stats.valid_compat,
         duplicates: stats.duplicates,
         unexpected: stats.unexpected,
+        unexpected_reasons: stats.unexpected_reasons.iter().map(|(why, n)| ((*why).to_owned(), *n)).collect(),
         latency_ns: stats.latency(),
         latency_from_send_ns: stats.latency_from_send(),
         schedule_error_ns: stats.schedule_error(),
@@ -150,12 +151,11 @@ fn void_reason(trial: &Trial, stats: &Stats, faults: OwnFaults, tolerance: &Tole
         return Some(format!("the Tester dropped {} answers at its own sockets", faults.socket_drops));
     }
     // The device has other traffic too: what it drops matters when a query is missing.
-    let on_the_way = faults.wrong_queue.saturating_add(faults.device_drops);
-    if trial.lost > 0 && on_the_way > 0 {
-        let OwnFaults { wrong_queue, device_drops, .. } = faults;
-        return Some(format!(
-            "the Tester's own device dropped {device_drops} packets, and {wrong_queue} answers came to queues that it does not read"
-        ));
+    if trial.lost > 0 && faults.device_drops > 0 {
+        return Some(format!("the Tester's own device dropped {} packets", faults.device_drops));
+    }
+    if trial.lost > 0 && faults.wrong_queue > 0 {
+        return Some(format!("{} answers came to queues that the Tester does not read", faults.wrong_queue));
     }
     for (what, lateness_ns, allowed_ns) in [
         ("p99.9", trial.schedule_error_ns.p999, tolerance.lateness_p999_ns),
@@ -320,9 +320,9 @@ mod tests {
     #[test]
     fn drops_of_the_own_device_void_a_trial_that_misses_answers() {
         let (schedule, mut stats) = perfect();
-        for faults in [
-            OwnFaults { device_drops: 7, ..OwnFaults::default() },
-            OwnFaults { wrong_queue: 7, ..OwnFaults::default() },
+        for (faults, reason) in [
+            (OwnFaults { device_drops: 7, ..OwnFaults::default() }, "own device dropped 7"),
+            (OwnFaults { wrong_queue: 7, ..OwnFaults::default() }, "7 answers came to queues"),
         ] {
             assert_eq!(
                 concluded(&schedule, &stats, faults).outcome,
@@ -331,7 +331,7 @@ mod tests {
             );
             stats.valid -= 9;
             let trial = concluded(&schedule, &stats, faults);
-            assert!(trial.void.unwrap().contains("own device dropped"));
+            assert!(trial.void.unwrap().contains(reason));
             assert_eq!(trial.losses["server_silent"], 2);
             stats.valid += 9;
         }

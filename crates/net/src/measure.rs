@@ -10,9 +10,11 @@ use engine::workload::Workload;
 
 use crate::clock;
 use crate::cpu;
+use crate::kernel;
+use crate::link;
 use crate::live::{Live, Reporter};
 use crate::process;
-use crate::transport::{self, AnyTransport, Backend, Transport, UdpConfig};
+use crate::transport::{AnyTransport, Backend, Opener, Transport, UdpConfig};
 
 /// A trial for all threads.
 #[derive(Clone, Copy, Debug)]
@@ -114,12 +116,18 @@ pub fn run(
     stop: &AtomicBool,
     live: &Live,
 ) -> io::Result<Measured> {
+    if plan.backend == Backend::Kernel {
+        let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
+        return kernel::run(plan, workload, &path, kernel::Expected::Address, cpus, stop);
+    }
     let lanes = cpus.len().max(1);
     check_sources(&plan.udp)?;
+    let opener = &Opener::new(plan.backend, &plan.udp, lanes)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
-    let ready: Vec<_> =
-        in_threads((0..lanes).map(|lane| move || prepare(plan, workload, lane, lanes, cpu_of(lane))));
+    let ready: Vec<_> = in_threads(
+        (0..lanes).map(|lane| move || prepare(plan, workload, opener, (lane, lanes), cpu_of(lane))),
+    );
     let ready = ready.into_iter().collect::<io::Result<Vec<_>>>()?;
     let schedule = plan.spec(0, lanes, clock::monotonic_ns() + LEAD_NS).schedule;
     let results = in_threads(ready.into_iter().enumerate().map(|(index, (mut lane, transport))| {
@@ -149,6 +157,7 @@ pub fn run(
         measured.cpu_ns += lane.cpu_ns;
         measured.send_error = lane.driven.send_error.or(measured.send_error);
     }
+    measured.wrong_queue += opener.wrong_queue();
     Ok(measured)
 }
 
@@ -185,15 +194,15 @@ fn check_sources(config: &UdpConfig) -> io::Result<()> {
 fn prepare(
     plan: &Plan,
     workload: &Workload,
-    lane: usize,
-    lanes: usize,
+    opener: &Opener,
+    (lane, lanes): (usize, usize),
     cpu: Option<usize>,
 ) -> io::Result<(Lane, AnyTransport)> {
     pin(cpu);
     let spec = plan.spec(lane, lanes, 0);
     let sockets = spec.sockets as usize;
     let config = UdpConfig { sockets, first_socket: lane * sockets, ..plan.udp };
-    let transport = transport::open(plan.backend, &config)?;
+    let transport = opener.open(lane, &config)?;
     Ok((Lane::new(spec, workload.clone()), transport))
 }
 

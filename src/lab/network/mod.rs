@@ -17,6 +17,9 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use net::bpf::Attached;
+use net::link::Device;
+
 pub use plan::{End, Role};
 pub use tools::{check, find as find_program};
 
@@ -176,6 +179,22 @@ impl Lab {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(role)]).arg(program);
         command
+    }
+}
+
+impl Lab {
+    /// Puts an XDP program that lets all pass on a device, for as long as the result is held and the process lives. A
+    /// veth takes the frames that its peer sends by `XDP_TX` only with a program of its own (in native mode; NAPI by GRO
+    /// is not enough), and `XDP_TX` answers to a Tester on sockets vanish without. Labs are made without it: no
+    /// other program could then be attached, and frames from sockets cost a copy each.
+    ///
+    /// # Errors
+    /// XDP is not available here, or another program is on the device; the message says which.
+    pub fn attach_pass(&self, role: Role, towards: Role) -> io::Result<Attached> {
+        let device = End::new(role, towards).device;
+        net::netns::within(&self.namespace(role), || {
+            net::bpf::attach_pass(Device::named(&device)?.index).map_err(io::Error::other)
+        })?
     }
 }
 
