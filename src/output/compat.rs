@@ -11,7 +11,7 @@ use engine::pacer::SECOND_NS;
 use engine::querylog::QueryLog;
 
 use super::Finished;
-use super::rows::{Names, Row, rows_of, was_planned};
+use super::rows::{Questions, Row, rows_of, was_planned};
 
 /// Writes the file.
 ///
@@ -19,10 +19,11 @@ use super::rows::{Names, Row, rows_of, was_planned};
 /// Those of the writer.
 pub fn write(out: &mut impl Write, finished: &Finished<'_>, log: &QueryLog) -> io::Result<()> {
     header(out, finished, log)?;
-    let mut names = Names::new(&finished.tried.workload);
+    let mut questions = Questions::new(&finished.tried.workload);
     for thread in 0..finished.threads.max(1) as u64 {
         for row in rows_of(finished, log, thread) {
-            line(out, &names.name(row.number), thread, &row, finished.timeout_ns)?;
+            let (name, _) = questions.of(row.number).unwrap_or_default();
+            line(out, &name, thread, &row, finished.timeout_ns)?;
         }
     }
     Ok(())
