@@ -154,14 +154,13 @@ pub fn run(
         let lane = result?;
         measured.stats.merge(lane.stats);
         measured.socket_drops += lane.transport.drops();
-        measured.wrong_queue += lane.transport.wrong_queue();
         measured.icmp_errors += lane.transport.icmp_errors();
         measured.fallback = measured.fallback.or(lane.transport.fallback());
         measured.interrupted |= lane.driven.interrupted;
         measured.cpu_ns += lane.cpu_ns;
         measured.send_error = lane.driven.send_error.or(measured.send_error);
     }
-    measured.wrong_queue += opener.wrong_queue();
+    measured.wrong_queue = opener.wrong_queue();
     Ok(measured)
 }
 
