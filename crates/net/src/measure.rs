@@ -117,8 +117,12 @@ pub fn run(
     live: &Live,
 ) -> io::Result<Measured> {
     if plan.backend == Backend::Kernel {
+        if coworker.is_some() {
+            let message = "the kernel back-end leaves no turns to the AuthDNS: give it threads of its own";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
-        return kernel::run(plan, workload, &path, kernel::Expected::Address, cpus, stop);
+        return kernel::run(plan, workload, &path, kernel::Expected::Address, cpus, stop, live);
     }
     let lanes = cpus.len().max(1);
     check_sources(&plan.udp)?;
