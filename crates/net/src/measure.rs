@@ -119,10 +119,14 @@ pub fn run(
     live: &Live,
 ) -> io::Result<Measured> {
     if plan.backend == Backend::Kernel {
+        if coworker.is_some() {
+            let message = "the kernel back-end leaves no turns to the AuthDNS: give it threads of its own";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
         let any_response = workload.spec().variation.any_response;
         let expected = if any_response { Expected::AnyResponse } else { Expected::Address };
-        return kernel::run(plan, workload, &path, expected, cpus, stop);
+        return kernel::run(plan, workload, &path, expected, cpus, stop, live);
     }
     let lanes = cpus.len().max(1);
     check_sources(&plan.udp)?;
