@@ -7,6 +7,8 @@
 pub mod authority;
 pub mod campaign;
 pub mod cli;
+pub mod echo;
 pub mod lab;
+pub mod output;
 pub mod proxy;
 pub mod report;

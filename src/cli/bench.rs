@@ -12,6 +12,7 @@ use engine::record::Dut;
 
 use super::common::{Failure, QueryArgs, TesterArgs};
 use super::measurement::{Conduct, SearchOptions, conduct};
+use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
 use crate::campaign::{Auth, Progress, Target, Tester, direct_auth, empty_results, reachable};
@@ -53,6 +54,8 @@ pub struct BenchArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// An address and port; an empty address is the IPv6 loopback.
@@ -74,7 +77,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     check_machine(&before)?;
     let plan = args.search.plan(args.query.timeout_ns())?;
     let mut tester = args.tester.tester(args.query.first_name())?;
-    let progress = Progress::new(args.search.json);
+    let progress = Progress::new(args.search.json, &tester.watch);
     let lab = Lab::start(args, &tester)?;
     tester.alone = lab.running.is_some() && lab.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     let target = Target { pid: lab.pid(), ..args.query.target(lab.server, plan.listen_ns) };
@@ -106,6 +109,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
             progress,
             alive: &mut alive,
             before,
+            outputs: &args.outputs,
         },
         results,
     )?;

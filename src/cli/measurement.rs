@@ -9,6 +9,7 @@ use engine::record::{Dut, Environment, Results, Settings};
 use engine::search::Mode;
 
 use super::common::{Failure, print, print_json, rate, seconds};
+use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::{
     self, Auth, Bench, Ended, Plan, Preset, Progress, Store, Target, Tester, short_duration,
@@ -129,6 +130,8 @@ pub struct Conduct<'a> {
     pub alive: &'a mut dyn FnMut() -> Result<(), String>,
     /// The machine at the start.
     pub before: Manifest,
+    /// Files of each trial for other programs.
+    pub outputs: &'a OutputArgs,
 }
 
 /// A finished measurement.
@@ -148,7 +151,9 @@ pub fn conduct(
     conduct: Conduct<'_>,
     results: Results,
 ) -> Result<Conducted, Failure> {
-    let Conduct { name, plan, tester, target, auth, selftest, progress, alive, before } = conduct;
+    let Conduct { name, plan, tester, mut target, auth, selftest, progress, alive, before, outputs } =
+        conduct;
+    let mut writing = outputs.begin(&mut target, &tester)?;
     let base = PathBuf::from("results");
     let store = Store::create(&base, options.out.as_deref(), name, SystemTime::now())
         .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
@@ -162,8 +167,18 @@ pub fn conduct(
             findings: preflight(&before).into_iter().map(Into::into).collect(),
         }
     };
-    let bench =
-        Bench { plan, tester, target, auth, selftest, store, progress, alive, environment: &environment };
+    let bench = Bench {
+        plan,
+        tester,
+        target,
+        auth,
+        selftest,
+        store,
+        progress,
+        alive,
+        finished: &mut |tried| writing.next(tried),
+        environment: &environment,
+    };
     let (results, ended) = campaign::run(bench, results);
     let printed = if options.json {
         print_json(&results)
@@ -171,7 +186,8 @@ pub fn conduct(
         let report_at = directory.join("report.html");
         print(&format!("{}\nReport: {}\n", report::text(&results), report_at.display()))
     };
-    let ended = exit_code(&results, ended, &directory).and_then(|code| printed.map(|()| code.into()));
+    let ended = exit_code(&results, ended, &directory)
+        .and_then(|code| printed.and(writing.end()).map(|()| code.into()));
     Ok(Conducted { ended, directory })
 }
 

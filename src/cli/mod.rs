@@ -3,7 +3,11 @@
 pub mod auth;
 pub mod bench;
 mod common;
+pub mod echo;
+mod io;
+pub mod lab;
 mod measurement;
+mod outputs;
 pub mod peers;
 pub mod preflight;
 pub mod report;
@@ -57,6 +61,10 @@ enum Command {
     Preflight(preflight::PreflightArgs),
     /// The servers that can be measured
     Peers(peers::Args),
+    /// Reflectors: every query comes back as a response
+    Echo(echo::EchoArgs),
+    /// Tester, DUT and AuthDNS as network namespaces of this machine
+    Lab(lab::LabArgs),
     /// Render the report of a result directory again
     Report(report::Args),
 }
@@ -71,6 +79,8 @@ pub fn main() -> ExitCode {
         Command::Selftest(args) => selftest::run(&args),
         Command::Auth(args) => return auth::run(&args),
         Command::Preflight(args) => preflight::run(&args),
+        Command::Echo(args) => echo::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Peers(args) => peers::run(&args)
             .map_err(|error| Failure::new(error.exit_code(), error))
             .map(|()| ExitCode::SUCCESS),

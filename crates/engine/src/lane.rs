@@ -7,8 +7,9 @@
 
 use dns64::wire::Header;
 
-use crate::matcher::judge;
+use crate::matcher::{is_compat, judge};
 use crate::pacer::{SECOND_NS, Schedule};
+use crate::querylog::{Class, Entry, QueryLog};
 use crate::stats::Stats;
 use crate::workload::Workload;
 
@@ -27,6 +28,8 @@ pub struct LaneSpec {
     pub timeout_ns: u64,
     /// How long after the last query is due the lane listens, in ns; at least the timeout.
     pub listen_ns: u64,
+    /// Keep a log of every query ([`Stats::log`]).
+    pub log: bool,
 }
 
 impl LaneSpec {
@@ -47,7 +50,11 @@ impl LaneSpec {
     /// About how much memory a [`Lane`] allocates, in octets.
     pub fn memory_octets(&self) -> u64 {
         let lateness = self.remembered().saturating_mul(size_of::<u32>() as u64);
-        (self.queries() / 8).saturating_add(lateness).saturating_add(Stats::memory_octets(&self.schedule))
+        let log = if self.log { QueryLog::memory_octets(self.queries()) } else { 0 };
+        (self.queries() / 8)
+            .saturating_add(log)
+            .saturating_add(lateness)
+            .saturating_add(Stats::memory_octets(&self.schedule))
     }
 }
 
@@ -72,6 +79,8 @@ pub struct Lane {
     block: u64,
     answered: Box<[u64]>,
     answered_in_total: u64,
+    /// Words of `answered` whose queries are all past their timeout, and how many of those have no answer.
+    overdue: (usize, u64),
     /// How late each query was sent, in ns, for as long as its answer would be in time.
     lateness_ns: Box<[u32]>,
     stats: Stats,
@@ -92,6 +101,8 @@ impl Lane {
         let lanes = spec.lanes.max(1);
         let spec = LaneSpec { lanes, sockets: spec.sockets.max(1), ..spec };
         let queries = spec.queries();
+        let mut stats = Stats::new(spec.schedule);
+        stats.log = spec.log.then(|| QueryLog::new(spec.lane, lanes, queries));
         let batch_max = (spec.schedule.rate_qps / 100 / BATCH_SHARE_OF_10_MS).clamp(1, BATCH_MAX);
         Self {
             spec,
@@ -103,9 +114,10 @@ impl Lane {
             block: 1 << batch_max.ilog2(),
             answered: vec![0; queries.div_ceil(64) as usize].into_boxed_slice(),
             answered_in_total: 0,
+            overdue: (0, 0),
             // Written once so that the pages are there before the clock runs.
             lateness_ns: vec![u32::MAX; spec.remembered() as usize].into_boxed_slice(),
-            stats: Stats::new(spec.schedule),
+            stats,
         }
     }
 
@@ -138,6 +150,9 @@ impl Lane {
         let place = own as usize & (self.lateness_ns.len() - 1);
         self.lateness_ns[place] = u32::try_from(now_ns.saturating_sub(due_ns)).unwrap_or(u32::MAX);
         self.stats.note_sent(due_ns, now_ns);
+        if let Some(entry) = self.stats.log.as_mut().and_then(|log| log.entry_mut(own)) {
+            *entry = Entry { scheduled_ns: due_ns, sent_ns: now_ns, class: Class::Lost, ..Entry::default() };
+        }
         self.next += 1;
         length
     }
@@ -145,13 +160,19 @@ impl Lane {
     /// Notes that the kernel refused some of the queries just written.
     pub fn note_send_errors(&mut self, count: usize) {
         self.stats.note_send_errors(count as u64);
+        let Some(log) = &mut self.stats.log else { return };
+        for own in self.next.saturating_sub(count as u64)..self.next {
+            if let Some(entry) = log.entry_mut(own) {
+                entry.class = Class::SendError;
+            }
+        }
     }
 
     /// Takes a datagram that arrived at `at_ns` at one of the lane's sockets.
     pub fn receive(&mut self, at_ns: u64, socket: usize, reply: &[u8]) {
-        let Some((own, header)) = self.identify(socket, reply) else {
-            self.stats.unexpected += 1;
-            return;
+        let (own, header) = match self.identify(socket, reply) {
+            Ok(identified) => identified,
+            Err(reason) => return self.stats.note_unexpected(reason),
         };
         let (word, bit) = ((own / 64) as usize, 1u64 << (own % 64));
         if self.answered[word] & bit != 0 {
@@ -160,14 +181,19 @@ impl Lane {
         }
         self.answered[word] |= bit;
         self.answered_in_total += 1;
+        // It was given up for lost.
+        self.overdue.1 -= u64::from(word < self.overdue.0);
         let due_ns = self.due_ns(own);
         if at_ns.saturating_sub(due_ns) > self.spec.timeout_ns {
             self.stats.late += 1;
+            self.log_answer(own, at_ns, Class::Late, &header);
             return;
         }
         let number = self.number(own);
         let judgement = judge(&self.workload, number, &header, reply);
         self.stats.valid_compat += u64::from(judgement.compat);
+        let class = if judgement.strict.is_ok() { Class::Valid } else { Class::Invalid };
+        self.log_answer(own, at_ns, class, &header);
         match judgement.strict {
             Ok(()) => {
                 let lateness_ns = self.lateness_ns[own as usize & (self.lateness_ns.len() - 1)];
@@ -177,14 +203,34 @@ impl Lane {
         }
     }
 
-    /// The query of this lane that the datagram answers: by its name, with the right ID, at the right socket, sent.
-    fn identify(&self, socket: usize, reply: &[u8]) -> Option<(u64, Header)> {
-        let header = Header::parse(reply).ok()?;
-        let is_reply = header.has(Header::QR) && header.opcode() == 0;
-        let number = self.workload.number_of(reply).filter(|_| is_reply)?;
-        let own = number.checked_sub(self.spec.lane)? / self.spec.lanes;
-        let ours = self.number(own) == number && own < self.next;
-        (ours && self.id_of(own) == header.id && self.socket_of(own) == socket).then_some((own, header))
+    fn log_answer(&mut self, own: u64, at_ns: u64, class: Class, header: &Header) {
+        if let Some(entry) = self.stats.log.as_mut().and_then(|log| log.entry_mut(own)) {
+            *entry = Entry {
+                received_ns: at_ns,
+                class,
+                rcode: header.rcode(),
+                compat: is_compat(header),
+                ..*entry
+            };
+        }
+    }
+
+    /// The query of this lane that the datagram answers: by its name, with the right ID, at the right socket, sent; or
+    /// what it is instead.
+    fn identify(&self, socket: usize, reply: &[u8]) -> Result<(u64, Header), &'static str> {
+        let header = Header::parse(reply).map_err(|_| "no DNS message")?;
+        if !header.has(Header::QR) || header.opcode() != 0 {
+            return Err("no response to a query");
+        }
+        let number = self.workload.number_of(reply).ok_or("wrong question")?;
+        let own = number.checked_sub(self.spec.lane).ok_or("wrong socket")? / self.spec.lanes;
+        match () {
+            () if self.number(own) != number => Err("wrong socket"),
+            () if own >= self.next => Err("not asked"),
+            () if self.id_of(own) != header.id => Err("wrong ID"),
+            () if self.socket_of(own) != socket => Err("wrong socket"),
+            () => Ok((own, header)),
+        }
     }
 
     /// Whether there is nothing left to wait for at `now_ns`.
@@ -203,6 +249,24 @@ impl Lane {
     /// When the lane stops to listen, in ns.
     pub fn listen_until_ns(&self) -> u64 {
         self.spec.schedule.due_ns(self.spec.schedule.queries.saturating_sub(1)) + self.spec.listen_ns
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Queries that are past their timeout at `now_ns` and have no answer, but for the newest 63 of them. What the kernel
+    /// refused to send is not lost.
+    pub fn lost_so_far(&mut self, now_ns: u64) -> u64 {
+        loop {
+            let (words, unanswered) = self.overdue;
+            let last = words as u64 * 64 + 63;
+            if last >= self.next || now_ns <= self.due_ns(last) + self.spec.timeout_ns {
+                return unanswered.saturating_sub(self.stats.send_errors);
+            }
+            self.overdue = (words + 1, unanswered + u64::from(self.answered[words].count_zeros()));
+        }
     }
 
     /// What was counted.
@@ -242,7 +306,15 @@ mod tests {
 
     fn lane(rate_qps: u64, lane: u64, lanes: u64, sockets: u64) -> Lane {
         let schedule = Schedule::new(START, rate_qps, SECOND_NS);
-        let spec = LaneSpec { schedule, lane, lanes, sockets, timeout_ns: SECOND_NS, listen_ns: SECOND_NS };
+        let spec = LaneSpec {
+            schedule,
+            lane,
+            lanes,
+            sockets,
+            timeout_ns: SECOND_NS,
+            listen_ns: SECOND_NS,
+            log: false,
+        };
         Lane::new(spec, workload(0))
     }
 
@@ -296,14 +368,37 @@ mod tests {
         assert_eq!((stats.sent, stats.valid, stats.invalid, stats.late), (1000, 500, 100, 100));
         assert_eq!((stats.duplicates, stats.unexpected), (500, 200));
         assert_eq!(stats.defects.get("SERVFAIL"), Some(&100));
+        assert_eq!(stats.unexpected_reasons, [("wrong ID", 100), ("wrong socket", 100)].into());
         assert_eq!(stats.latency().p50 / 10_000, 700);
+    }
+
+    #[test]
+    fn what_is_overdue_is_lost_until_it_comes_late() {
+        let mut lane = lane(1000, 0, 1, 1);
+        let sent = send_all(&mut lane, START + SECOND_NS);
+        for (n, (socket, query)) in sent.iter().enumerate().filter(|(n, _)| n % 4 != 0) {
+            lane.receive(START + n as u64 * 1_000_000 + 5, *socket, &answer(query));
+        }
+        assert_eq!(lane.lost_so_far(START + SECOND_NS), 0);
+        assert_eq!(lane.lost_so_far(START + SECOND_NS + 127_000_001), 32);
+        assert_eq!(lane.lost_so_far(START + 3 * SECOND_NS), 240, "960 of 1000 are whole words");
+        lane.receive(START + 3 * SECOND_NS, sent[8].0, &answer(&sent[8].1));
+        assert_eq!(lane.lost_so_far(START + 3 * SECOND_NS), 239);
     }
 
     #[test]
     fn the_longest_timeout_at_the_highest_rate_is_no_overflow() {
         let schedule = Schedule::new(0, 100_000_000, 86_400 * SECOND_NS);
         let timeout_ns = 86_400 * SECOND_NS;
-        let spec = LaneSpec { schedule, lane: 0, lanes: 1, sockets: 1, timeout_ns, listen_ns: timeout_ns };
+        let spec = LaneSpec {
+            schedule,
+            lane: 0,
+            lanes: 1,
+            sockets: 1,
+            timeout_ns,
+            listen_ns: timeout_ns,
+            log: false,
+        };
         assert!(spec.memory_octets() > 1 << 40, "the caller refuses what no machine has");
         let short = LaneSpec { schedule: Schedule::new(0, 300_000, SECOND_NS / 100), ..spec };
         assert!(short.memory_octets() < 1 << 20);

@@ -51,8 +51,12 @@ pub struct Judgement {
 
 /// Judges a reply to query `n` whose question has been compared already ([`Workload::number_of`]).
 pub fn judge(workload: &Workload, n: u64, header: &Header, reply: &[u8]) -> Judgement {
-    let compat = header.rcode() == rcode::NOERROR && header.counts[1] > 0;
-    Judgement { strict: judge_strictly(workload, n, header, reply), compat }
+    Judgement { strict: judge_strictly(workload, n, header, reply), compat: is_compat(header) }
+}
+
+/// dns64perf++'s rule: a NOERROR response with any answer record.
+pub fn is_compat(header: &Header) -> bool {
+    header.rcode() == rcode::NOERROR && header.counts[1] > 0
 }
 
 fn judge_strictly(workload: &Workload, n: u64, header: &Header, reply: &[u8]) -> Result<(), Defect> {

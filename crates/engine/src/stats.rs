@@ -1,11 +1,14 @@
 //! Counts and distributions of a trial; merging them is lossless.
 
+mod import;
+
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
 use crate::matcher::Defect;
 use crate::pacer::{SECOND_NS, Schedule};
+use crate::querylog::QueryLog;
 use crate::record::{Interval, Latency, ScheduleError, Window, Windows};
 
 /// A millisecond in ns.
@@ -34,8 +37,12 @@ pub struct Stats {
     pub duplicates: u64,
     /// Datagrams that belong to no query.
     pub unexpected: u64,
+    /// Why they belong to none.
+    pub unexpected_reasons: BTreeMap<&'static str, u64>,
     /// Of valid answers: from the scheduled instant, in ns.
     pub latency_ns: Histogram<u64>,
+    /// Their sum in ns.
+    pub latency_sum_ns: u64,
     /// Of valid answers: from the sending, in ns.
     pub latency_from_send_ns: Histogram<u64>,
     /// Of all queries: how late they were sent, in ns.
@@ -44,6 +51,8 @@ pub struct Stats {
     pub defects: BTreeMap<String, u64>,
     /// The first wrong address, with the one expected.
     pub wrong_address: Option<(std::net::Ipv6Addr, std::net::Ipv6Addr)>,
+    /// Every single query, where [`crate::lane::LaneSpec::log`] asked for it.
+    pub log: Option<QueryLog>,
     schedule: Schedule,
     sent_by_ms: Vec<u32>,
     valid_by_second: Vec<u64>,
@@ -66,11 +75,14 @@ impl Stats {
             valid_compat: 0,
             duplicates: 0,
             unexpected: 0,
+            unexpected_reasons: BTreeMap::new(),
             latency_ns: histogram(),
+            latency_sum_ns: 0,
             latency_from_send_ns: histogram(),
             lateness_ns: histogram(),
             defects: BTreeMap::new(),
             wrong_address: None,
+            log: None,
             schedule,
             // What is sent after the end of the schedule falls into the last, open window.
             sent_by_ms: vec![0; (duration_ns.div_ceil(MS_NS) + 1) as usize],
@@ -109,6 +121,7 @@ impl Stats {
         self.valid += 1;
         let latency_ns = now_ns.saturating_sub(due_ns);
         self.latency_ns.saturating_record(latency_ns);
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
         self.latency_from_send_ns.saturating_record(latency_ns.saturating_sub(lateness_ns));
         let second = ((due_ns - self.schedule.start_ns) / SECOND_NS) as usize;
         if let Some(count) = self.valid_by_second.get_mut(second) {
@@ -126,8 +139,15 @@ impl Stats {
         }
     }
 
+    /// Notes a datagram that belongs to no query.
+    #[cold]
+    pub fn note_unexpected(&mut self, reason: &'static str) {
+        self.unexpected += 1;
+        *self.unexpected_reasons.entry(reason).or_default() += 1;
+    }
+
     /// Adds what another thread counted in the same trial.
-    pub fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: Self) {
         self.sent += other.sent;
         self.send_errors += other.send_errors;
         self.valid += other.valid;
@@ -136,6 +156,10 @@ impl Stats {
         self.valid_compat += other.valid_compat;
         self.duplicates += other.duplicates;
         self.unexpected += other.unexpected;
+        for (reason, count) in other.unexpected_reasons {
+            *self.unexpected_reasons.entry(reason).or_default() += count;
+        }
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(other.latency_sum_ns);
         for (own, others) in [
             (&mut self.latency_ns, &other.latency_ns),
             (&mut self.latency_from_send_ns, &other.latency_from_send_ns),
@@ -143,12 +167,16 @@ impl Stats {
         ] {
             own.add(others).expect("all histograms have the same bounds");
         }
-        for (defect, count) in &other.defects {
-            *self.defects.entry(defect.clone()).or_default() += count;
+        for (defect, count) in other.defects {
+            *self.defects.entry(defect).or_default() += count;
         }
         self.wrong_address = self.wrong_address.or(other.wrong_address);
         add(&mut self.sent_by_ms, &other.sent_by_ms);
         add(&mut self.valid_by_second, &other.valid_by_second);
+        match (&mut self.log, other.log) {
+            (Some(own), Some(others)) => own.merge(others),
+            (own, others) => *own = own.take().or(others),
+        }
     }
 
     /// Latencies of valid answers from the scheduled instant.
@@ -318,7 +346,7 @@ mod tests {
             }
         }
         let [mut merged, other] = halves;
-        merged.merge(&other);
+        merged.merge(other);
         assert_eq!(merged.latency(), whole.latency());
         assert_eq!(merged.latency_curve(), whole.latency_curve());
         assert_eq!(merged.series(), whole.series());

@@ -12,7 +12,7 @@ use std::io;
 
 use netlink::{Reply, Request, u16_at, u32_at, u64_at};
 
-pub use path::{Path, PathError, path_to, path_via};
+pub use path::{Path, PathError, device_to, path_to, path_via};
 
 /// A network device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

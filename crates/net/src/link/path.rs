@@ -122,16 +122,29 @@ pub fn path_via(server: SocketAddr, device: &Device) -> Result<Path, PathError> 
     find(server, Some(device.index))
 }
 
-fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
-    // Where lo is down there is no route to it, but that is not what is wrong.
-    if server.ip().is_loopback() {
-        return Err(PathError::Loopback(server));
-    }
-    let scope = match server {
+/// The device alone, whatever its kind, without asking for the next hop; `lo` for a server of this machine.
+///
+/// # Errors
+/// No route.
+pub fn device_to(server: SocketAddr) -> Result<Device, PathError> {
+    let device = match Route::look_up(server, scope_of(server)) {
+        Ok(route) => Device::by_index(route.device),
+        Err(PathError::Loopback(_)) => Device::named("lo"),
+        Err(error) => return Err(error),
+    };
+    device.map_err(|error| PathError::Lookup(server, error))
+}
+
+/// The device that the server's address itself names.
+fn scope_of(server: SocketAddr) -> Option<u32> {
+    match server {
         SocketAddr::V6(server) if server.scope_id() != 0 => Some(server.scope_id()),
         _ => None,
-    };
-    let route = Route::look_up(server, device.or(scope))?;
+    }
+}
+
+fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
+    let route = Route::look_up(server, device.or(scope_of(server)))?;
     let lookup = |error| PathError::Lookup(server, error);
     let device = Device::by_index(route.device).map_err(lookup)?;
     let source_mac = device.hardware_address().map_err(|error| match error.kind() {
@@ -150,6 +163,10 @@ struct Route {
 
 impl Route {
     fn look_up(server: SocketAddr, device: Option<u32>) -> Result<Self, PathError> {
+        // Where lo is down there is no route to it, but that is not what is wrong.
+        if server.ip().is_loopback() {
+            return Err(PathError::Loopback(server));
+        }
         let mut fixed = [0; RTMSG_OCTETS];
         (fixed[0], fixed[1]) = family_and_bits(server.ip());
         let mut request = Request::new(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, server.ip());
@@ -261,6 +278,7 @@ mod tests {
         for server in ["127.0.0.1:53", "[::1]:53"] {
             let error = path_to(server.parse().unwrap()).unwrap_err();
             assert!(matches!(error, PathError::Loopback(_)), "{error:?}");
+            assert_eq!(device_to(server.parse().unwrap()).unwrap().name, "lo");
             assert!(error.to_string().ends_with("lo has no Ethernet; use --io udp"), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! UDP in batches (recvmmsg, sendmmsg).
+//! UDP in batches (recvmmsg, sendmmsg), each datagram for itself or as segments of a longer message.
 
 mod receive;
 mod send;
@@ -24,6 +24,11 @@ pub struct Options {
     pub send_buffer_octets: usize,
     /// The kernel notes when each datagram arrived (`SO_TIMESTAMPNS`).
     pub timestamps: bool,
+    /// Equally long datagrams of one sender may arrive joined; [`ReceiveBatch`] takes them apart (`UDP_GRO`, udp(7)).
+    pub join: bool,
+    /// It may be bound to an address that no device has (`IP_FREEBIND`, `IPV6_FREEBIND`): with a local route to it,
+    /// the answers come.
+    pub any_source: bool,
 }
 
 /// A non-blocking UDP socket. IPv6 sockets take IPv6 only.
@@ -50,6 +55,15 @@ impl UdpSocket {
         this.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer_octets)?;
         if options.timestamps {
             this.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        }
+        if options.join {
+            this.set(libc::SOL_UDP, libc::UDP_GRO, 1)?;
+        }
+        if options.any_source {
+            match address {
+                SocketAddr::V4(_) => this.set(libc::IPPROTO_IP, libc::IP_FREEBIND, 1)?,
+                SocketAddr::V6(_) => this.set(libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?,
+            }
         }
         if address.ip().is_unspecified() {
             match address {
@@ -146,7 +160,28 @@ impl AsFd for UdpSocket {
     }
 }
 
-/// Room for one control message of pktinfo and one of a timestamp, aligned as the kernel wants it.
+/// Whether an error of a call is news of an earlier datagram: an ICMP message came back for it (the kernel's
+/// `icmp_err_convert`, net/ipv4/icmp.c, and its like for IPv6). It stands until a call takes it.
+fn is_icmp(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::ENOPROTOOPT
+                | libc::EPROTO
+                | libc::EACCES
+                | libc::EPERM
+                | libc::EMSGSIZE
+                | libc::EOPNOTSUPP
+        )
+    )
+}
+
+/// Room for the control messages of pktinfo, a timestamp and a length of segments, aligned as the kernel wants it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 96]);
