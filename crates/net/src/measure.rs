@@ -242,6 +242,7 @@ fn lane_thread(
     let started_ns = cpu::thread_time_ns();
     let mut reporter = Reporter::new(live);
     let driven = drive(&mut lane, &mut transport, coworker, stop, &mut reporter)?;
+    transport.retire();
     let stats = lane.finish();
     reporter.finish(&stats, transport.drops());
     Ok(LaneResult { stats, transport, driven, cpu_ns: cpu::thread_time_ns() - started_ns })
