@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use engine::pacer::Schedule;
+use engine::pacer::{Model, Schedule};
 use engine::querylog::QueryLog;
 use engine::record::{Outcome, Trial};
 use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_drops, place};
@@ -37,6 +37,8 @@ pub struct Target {
     pub tolerance: Tolerance,
     /// Which answers count.
     pub validity: Validity,
+    /// How the queries lie in time.
+    pub load: Model,
     /// The server's process, if it runs here.
     pub pid: Option<u32>,
     /// Keep a log of every query of a trial ([`Tried::log`]).
@@ -231,8 +233,10 @@ impl Tester {
             },
             prioritized: self.alone,
             log: target.log,
+            model: target.load,
         };
-        let (have, need) = (target.workload.names.size(), Schedule::new(0, rate_qps, duration_ns).queries);
+        let schedule = Schedule::with_model(0, rate_qps, duration_ns, target.load);
+        let (have, need) = (target.workload.names.size(), schedule.queries);
         let memory_octets = plan.memory_octets(self.cpus.len());
         match need {
             0 => Err(MeasureError::NoQueries),

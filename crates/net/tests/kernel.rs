@@ -4,15 +4,18 @@ mod support;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rcode, rtype};
-use engine::workload::{Workload, WorkloadSpec};
+use engine::pacer::Model;
+use engine::workload::{Variation, Workload, WorkloadSpec};
 use net::bpf;
 use net::kernel::{self, Expected, Reflector, ReflectorCounters};
 use net::link::path_to;
+use net::live::Live;
 use net::measure::{Measured, Plan};
 use net::transport::{Backend, Sources, UdpConfig};
 use support::{PEER, Pair, can_run, device};
@@ -27,6 +30,7 @@ fn spec() -> WorkloadSpec {
         prefix: "2001:db8:64::/96".parse().unwrap(),
         native: None,
         edns_octets: None,
+        variation: Variation::default(),
     }
 }
 
@@ -49,6 +53,7 @@ fn plan(rate_qps: u64, duration_ns: u64, sockets: usize) -> Plan {
         udp,
         prioritized: false,
         log: false,
+        model: Model::Constant,
     }
 }
 
@@ -75,7 +80,8 @@ fn server(family: usize, port: u16) -> SocketAddr {
 fn run(plan: &Plan, spec: WorkloadSpec, server: SocketAddr, expected: Expected, cpus: &[usize]) -> Measured {
     let path = path_to(server).unwrap();
     let workload = Workload::new(spec).unwrap();
-    let measured = kernel::run(plan, &workload, &path, expected, cpus, &AtomicBool::new(false));
+    let measured =
+        kernel::run(plan, &workload, &path, expected, cpus, &AtomicBool::new(false), &Live::default());
     measured.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -294,7 +300,8 @@ fn what_it_cannot_do_is_refused_in_one_line() {
             let path = path_to(server(0, 5353)).unwrap();
             let workload = Workload::new(spec).unwrap();
             let stop = AtomicBool::new(false);
-            let result = kernel::run(plan, &workload, &path, Expected::Address, cpus, &stop);
+            let result =
+                kernel::run(plan, &workload, &path, Expected::Address, cpus, &stop, &Live::default());
             let Err(error) = result else { panic!("it was done") };
             assert_eq!(bpf::attached_program(device()).unwrap(), None);
             error.to_string()
@@ -311,8 +318,8 @@ fn what_it_cannot_do_is_refused_in_one_line() {
     let text = refusal(&plan(1, SECOND_NS, 1), spec(), &[0, 0]);
     assert!(text.contains("a processor of its own for each thread"), "{text}");
     // Nobody listens at the other end of the veth: neither an XDP program nor GRO.
-    let text = refusal(&plan(100, SECOND_NS / 10, 1), spec(), &[]);
-    assert!(text.contains("device veth0 did not send the 10 queries"), "{text}");
+    let text = refusal(&plan(10_000, SECOND_NS / 10, 1), spec(), &[]);
+    assert!(text.contains("device veth0 did not send the 1000 queries"), "{text}");
 }
 
 #[test]
@@ -333,10 +340,55 @@ fn a_trial_stops_when_told() {
                 stop.store(true, Ordering::Relaxed);
             });
             let workload = Workload::new(spec()).unwrap();
-            kernel::run(&plan, &workload, &path, Expected::AnyResponse, &[], &stop).unwrap()
+            let live = Live::default();
+            let measured =
+                kernel::run(&plan, &workload, &path, Expected::AnyResponse, &[], &stop, &live).unwrap();
+            assert_eq!(live.counts().sent, measured.stats.sent);
+            measured
         });
         assert!(measured.interrupted);
         assert!((1..100_000).contains(&measured.stats.sent), "{}", measured.stats.sent);
         assert_eq!(bpf::attached_program(device()).unwrap(), None);
     });
+}
+
+/// The namespace in which [`generator`] runs a trial.
+const GENERATE_IN: &str = "KT_GENERATE_IN";
+
+/// Run by the next test as a process of its own; alone it does nothing.
+#[test]
+fn generator() {
+    let Ok(namespace) = std::env::var(GENERATE_IN) else { return };
+    support::enter(&namespace);
+    run(&plan(5000, 600 * SECOND_NS, 64), spec(), server(0, 5300), Expected::AnyResponse, &[]);
+}
+
+#[test]
+fn a_killed_trial_leaves_a_device_for_the_next() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::new();
+    let reflector = pair.peer(|| Reflector::start(device(), 5300, None).unwrap());
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "generator"])
+        .env(GENERATE_IN, pair.tester_name())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while reflector.counters().reflected < 100 {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    pair.tester(|| assert!(bpf::attached_program(device()).unwrap().is_some()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let sent = reflector.counters().reflected;
+    pair.tester(|| {
+        assert_eq!(bpf::attached_program(device()).unwrap(), None);
+        let measured =
+            run(&plan(5000, SECOND_NS / 10, 64), spec(), server(0, 5300), Expected::AnyResponse, &[]);
+        assert_eq!(measured.stats.valid, 500, "{}", summary(&measured));
+    });
+    assert_eq!(reflector.counters().reflected, sent + 500, "nothing went on sending");
 }

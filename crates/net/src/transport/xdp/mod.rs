@@ -248,6 +248,16 @@ impl Ring {
     }
 }
 
+/// Whether the back-end can ask this server from here, as far as that can be told without touching the device.
+///
+/// # Errors
+/// A kernel without AF_XDP, missing capabilities, or no way over Ethernet.
+pub fn check(server: SocketAddr) -> Result<(), XdpError> {
+    check_capabilities()?;
+    link::path_to(server)?;
+    Ok(())
+}
+
 /// All that is missing, so that it need not be granted one by one.
 fn check_capabilities() -> Result<(), XdpError> {
     let mut missing = match bpf::available() {
@@ -274,6 +284,8 @@ pub struct XdpTransport {
     /// Those of the lane's own queues, then those taken over from lanes that have finished.
     rings: Vec<Ring>,
     own_rings: usize,
+    /// What was dropped at rings that the lane has left to others.
+    drops_retired: u64,
     templates: Vec<Template>,
     /// Answers for the other lanes, of one call.
     outgoing: Vec<Post>,
@@ -329,6 +341,7 @@ impl XdpTransport {
             device: device.clone(),
             lane,
             own_rings: rings.len(),
+            drops_retired: 0,
             rings,
             templates,
             outgoing: (0..device.lanes).map(|_| Post::default()).collect(),
@@ -366,23 +379,18 @@ impl XdpTransport {
 }
 
 impl Drop for XdpTransport {
-    /// Leaves the rings to the other lanes.
     fn drop(&mut self) {
-        if self.device.lanes > 1 {
-            let mut rings = std::mem::take(&mut self.rings);
-            for ring in &mut rings {
-                ring.drops_before = ring.drops();
-            }
-            lock(&self.device.orphans).append(&mut rings);
-            self.device.has_orphans.store(true, Ordering::Relaxed);
-        }
+        self.retire();
     }
 }
 
 impl Transport for XdpTransport {
     fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent {
         let template = &self.templates[socket];
-        let queue = &mut self.rings[socket % self.own_rings].socket;
+        let Some(ring) = self.rings.get_mut(socket % self.own_rings.max(1)) else {
+            return Sent { failed: count, error: Some(io::ErrorKind::NotConnected.into()) };
+        };
+        let queue = &mut ring.socket;
         let mut failed = 0;
         for _ in 0..count {
             let taken = queue.send(|frame| {
@@ -461,6 +469,21 @@ impl Transport for XdpTransport {
 
     fn drops(&self) -> u64 {
         let dropped: u64 = self.rings.iter().map(|ring| ring.drops() - ring.drops_before).sum();
-        dropped + self.device.mailboxes[self.lane].lost()
+        self.drops_retired + dropped + self.device.mailboxes[self.lane].lost()
+    }
+
+    /// Leaves the rings to the other lanes, whose answers still come to them. Nothing can be sent then.
+    fn retire(&mut self) {
+        if self.device.lanes > 1 && !self.rings.is_empty() {
+            let mut rings = std::mem::take(&mut self.rings);
+            for ring in &mut rings {
+                let drops = ring.drops();
+                self.drops_retired += drops - ring.drops_before;
+                ring.drops_before = drops;
+            }
+            self.own_rings = 0;
+            lock(&self.device.orphans).append(&mut rings);
+            self.device.has_orphans.store(true, Ordering::Relaxed);
+        }
     }
 }
