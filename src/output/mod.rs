@@ -150,7 +150,7 @@ pub(crate) mod tests {
     use engine::pacer::{SECOND_NS, Schedule};
     use engine::querylog::{Class, Entry};
     use engine::record::{Interval, Outcome, Trial};
-    use engine::workload::{Workload, WorkloadSpec};
+    use engine::workload::{Variation, Workload, WorkloadSpec};
     use hdrhistogram::Histogram;
 
     pub(crate) const START_UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -194,6 +194,7 @@ pub(crate) mod tests {
                 prefix: "2001:db8:64::/96".parse().unwrap(),
                 native: None,
                 edns_octets: None,
+                variation: Variation::default(),
             })
             .unwrap();
             let log = Some(log);

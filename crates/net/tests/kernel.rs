@@ -9,7 +9,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rcode, rtype};
-use engine::workload::{Workload, WorkloadSpec};
+use engine::pacer::Model;
+use engine::workload::{Variation, Workload, WorkloadSpec};
 use net::bpf;
 use net::kernel::{self, Expected, Reflector, ReflectorCounters};
 use net::link::path_to;
@@ -27,6 +28,7 @@ fn spec() -> WorkloadSpec {
         prefix: "2001:db8:64::/96".parse().unwrap(),
         native: None,
         edns_octets: None,
+        variation: Variation::default(),
     }
 }
 
@@ -49,6 +51,7 @@ fn plan(rate_qps: u64, duration_ns: u64, sockets: usize) -> Plan {
         udp,
         prioritized: false,
         log: false,
+        model: Model::Constant,
     }
 }
 

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use dns64::Prefix;
 use dns64::names::{self, LABEL_LENGTH};
 use dns64::wire::HEADER_LENGTH;
-use engine::pacer::{SECOND_NS, Schedule};
-use engine::workload::Workload;
+use engine::pacer::{Model, SECOND_NS, Schedule};
+use engine::workload::{Agent, Choice, TypeMix, Variation, Workload};
 
 use super::Expected;
 use crate::bpf::address_octets;
@@ -46,6 +46,8 @@ pub enum Refusal {
         /// The names of the range.
         names: u64,
     },
+    /// Queries or a load that it has no program for: which.
+    Workload(&'static str),
     /// More queries than the accounts hold.
     TooManyQueries(u64),
     /// A longer timeout than 100 s.
@@ -69,6 +71,7 @@ impl fmt::Display for Refusal {
                 "{queries} queries need as many names, but there are {names}; take a larger --names range, a lower \
                  rate or a shorter trial"
             ),
+            Self::Workload(which) => write!(f, "{which}; use another --io"),
             Self::TooManyQueries(queries) => {
                 write!(f, "{queries} queries are more than {QUERIES_MAX}; take a shorter trial")
             }
@@ -156,6 +159,23 @@ pub(super) struct Parameters {
     padding: u32,
 }
 
+/// Only what follows from a query's number alone is done in the kernel.
+fn check_workload(plan: &Plan, workload: &Workload) -> Result<(), Refusal> {
+    let Variation { choice, agent, types, options, .. } = &workload.spec().variation;
+    let refused = [
+        (plan.model != Model::Constant, "another load than a constant rate"),
+        (plan.log, "a list of all queries"),
+        (!matches!(choice, Choice::Each), "names other than each of the range once"),
+        (*agent != Agent::default(), "a share of the names of several Measurers"),
+        (*types != TypeMix::default(), "queries of another type than AAAA"),
+        (options.ecs.is_some() || options.cookie, "a client subnet or cookie in the queries"),
+    ];
+    match refused.iter().find(|(is_so, _)| *is_so) {
+        Some((_, which)) => Err(Refusal::Workload(which)),
+        None => Ok(()),
+    }
+}
+
 impl Parameters {
     /// Makes them, for so many lanes.
     pub(super) fn new(
@@ -167,6 +187,7 @@ impl Parameters {
     ) -> Result<Self, Refusal> {
         let schedule = Schedule::new(0, plan.rate_qps, plan.duration_ns);
         let lanes = lanes.max(1) as u64;
+        check_workload(plan, workload)?;
         let mut parameters = Self { lanes, device: path.device.index, ..Self::default() };
         parameters.set_schedule(&schedule, plan.timeout_ns)?;
         parameters.set_names(workload, &schedule)?;
