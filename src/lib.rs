@@ -9,5 +9,6 @@ pub mod campaign;
 pub mod cli;
 pub mod echo;
 pub mod lab;
+pub mod output;
 pub mod proxy;
 pub mod report;

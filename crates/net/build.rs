@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs: `bpf/NAME.bpf.c` becomes the constant `NAME` in capitals.
-const PROGRAMS: [&str; 3] = ["pass", "redirect", "reflector"];
+const PROGRAMS: [&str; 4] = ["measurer", "pass", "redirect", "reflector"];
 /// Included by all programs.
-const HEADERS: [&str; 2] = ["checksum.h", "packet.h"];
+const HEADERS: [&str; 5] = ["checksum.h", "generator.h", "measurer.h", "packet.h", "sink.h"];
 
 fn main() {
     println!("cargo:rerun-if-env-changed=CLANG");

@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use engine::pacer::Schedule;
+use engine::pacer::{Model, Schedule};
+use engine::querylog::QueryLog;
 use engine::record::{Outcome, Trial};
 use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_drops, place};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
+use net::clock::Distance;
 use net::link::device_to;
 use net::measure::{self, Measured};
 use net::transport::{self, Backend, Sources, UdpConfig, Unavailable};
 
+use super::watch::Watch;
 use crate::authority::{Authority, Counters};
 use crate::lab::observe::{Observation as Seen, Observer, Snapshot};
 
@@ -34,8 +37,12 @@ pub struct Target {
     pub tolerance: Tolerance,
     /// Which answers count.
     pub validity: Validity,
+    /// How the queries lie in time.
+    pub load: Model,
     /// The server's process, if it runs here.
     pub pid: Option<u32>,
+    /// Keep a log of every query of a trial ([`Tried::log`]).
+    pub log: bool,
 }
 
 /// The AuthDNS, if it is ours.
@@ -60,10 +67,15 @@ pub enum MeasureError {
     },
     /// So short that no query is due.
     NoQueries,
-    /// The accounts of the trial need more than 4 GiB of memory: so much, in octets.
-    TooLarge(u64),
     /// The back-end cannot run here.
     Backend(Unavailable),
+    /// The accounts of the trial need more than 4 GiB of memory.
+    TooLarge {
+        /// All of them, in octets.
+        octets: u64,
+        /// The list of all queries among them, if one is kept, in octets.
+        log_octets: u64,
+    },
     /// Sockets could not be opened or broke.
     Io(io::Error),
 }
@@ -79,13 +91,16 @@ impl fmt::Display for MeasureError {
             Self::NoQueries => {
                 f.write_str("no query is due in a trial so short: raise the rate or --duration")
             }
-            Self::TooLarge(octets) => write!(
-                f,
-                "the accounts of the trial need {} MiB, {} MiB is allowed: lower the rate, --duration, --timeout or --threads",
-                octets >> 20,
-                MEMORY_MAX_OCTETS >> 20
-            ),
             Self::Backend(error) => error.fmt(f),
+            Self::TooLarge { octets, log_octets } => {
+                let (need, allowed) = (octets >> 20, MEMORY_MAX_OCTETS >> 20);
+                write!(f, "the accounts of the trial need {need} MiB, {allowed} MiB is allowed: ")?;
+                if *log_octets > 0 {
+                    let log = log_octets >> 20;
+                    write!(f, "leave out --queries, --compat-csv and --interval ({log} MiB), or ")?;
+                }
+                f.write_str("lower the rate, --duration, --timeout or --threads")
+            }
             Self::Io(error) => write!(f, "the Measurer's sockets failed: {error}"),
         }
     }
@@ -102,6 +117,14 @@ pub struct Tried {
     pub trial: Trial,
     /// The latencies of its valid answers in ns.
     pub latency_ns: Histogram<u64>,
+    /// Every query, where [`Target::log`] asked for it.
+    pub log: Option<QueryLog>,
+    /// What was asked.
+    pub workload: Workload,
+    /// When it was asked, on the clock of the log.
+    pub schedule: Schedule,
+    /// The start of the schedule in ns since 1970.
+    pub start_unix_ns: u64,
 }
 
 /// Both halves of RFC 8219's Tester on this machine.
@@ -122,6 +145,8 @@ pub struct Tester {
     pub alone: bool,
     /// Set to end a trial.
     pub stop: Arc<AtomicBool>,
+    /// What others may see of a trial while it runs.
+    pub watch: Arc<Watch>,
 }
 
 /// Other programs that use more of a processor than this, in percent, may make any trial fail.
@@ -149,7 +174,7 @@ impl Tester {
         let names = spec.names.size();
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let started = SystemTime::now();
-        let io = transport::check(self.backend, &plan.udp).map_err(MeasureError::Backend)?;
+        let io = self.io(target)?;
         let device = device_to(target.server).ok();
         let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
@@ -157,10 +182,12 @@ impl Tester {
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
         self.next_name = (self.next_name + measured.schedule.queries) & (names - 1);
 
+        // It reads the device's counters itself, and a driver may count the answers that it takes among the dropped.
+        let own_account = self.backend == Backend::Kernel;
         let faults = OwnFaults {
             socket_drops: measured.socket_drops,
             wrong_queue: measured.wrong_queue,
-            device_drops: seen.own_device_drops(measured.stats.send_errors),
+            device_drops: if own_account { 0 } else { seen.own_device_drops(measured.stats.send_errors) },
             interrupted: measured.interrupted,
         };
         let mut trial =
@@ -172,11 +199,21 @@ impl Tester {
         trial.first_name = workload.spec().first_name;
         trial.icmp_errors = measured.icmp_errors;
         trial.io = measured.fallback.map_or(io.clone(), |fallback| format!("{io}: {fallback}"));
-        attribute(&mut trial, (seen, traffic), target);
+        attribute(&mut trial, (seen, traffic), target, own_account);
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
-        Ok(Tried { trial, latency_ns: measured.stats.latency_ns })
+        let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
+        let Measured { schedule, stats, .. } = measured;
+        Ok(Tried { trial, latency_ns: stats.latency_ns, log: stats.log, workload, schedule, start_unix_ns })
+    }
+
+    /// What the record calls the way in which queries to the target leave.
+    ///
+    /// # Errors
+    /// The back-end cannot run here.
+    pub fn io(&self, target: &Target) -> Result<String, MeasureError> {
+        transport::check(self.backend, target.server).map_err(MeasureError::Backend)
     }
 
     /// What the Measurer's threads are told.
@@ -195,13 +232,19 @@ impl Tester {
                 receive_buffer_octets: self.receive_buffer_octets,
             },
             prioritized: self.alone,
+            log: target.log,
+            model: target.load,
         };
-        let (have, need) = (target.workload.names.size(), Schedule::new(0, rate_qps, duration_ns).queries);
+        let schedule = Schedule::with_model(0, rate_qps, duration_ns, target.load);
+        let (have, need) = (target.workload.names.size(), schedule.queries);
         let memory_octets = plan.memory_octets(self.cpus.len());
         match need {
             0 => Err(MeasureError::NoQueries),
             _ if need > have => Err(MeasureError::TooFewNames { have, need }),
-            _ if memory_octets > MEMORY_MAX_OCTETS => Err(MeasureError::TooLarge(memory_octets)),
+            _ if memory_octets > MEMORY_MAX_OCTETS => {
+                let log_octets = if target.log { QueryLog::memory_octets(need) } else { 0 };
+                Err(MeasureError::TooLarge { octets: memory_octets, log_octets })
+            }
             _ => Ok(plan),
         }
     }
@@ -213,14 +256,15 @@ impl Tester {
         workload: &Workload,
     ) -> io::Result<Measured> {
         let Some(auth) = auth.filter(|auth| auth.hosted) else {
-            return measure::run(plan, workload, &self.cpus, None, &self.stop);
+            return measure::run(plan, workload, &self.cpus, None, &self.stop, &self.watch.live);
         };
         let mut services = auth.authority.take_services();
         let mut work = || {
             let polled = services.iter_mut().map(|service| service.poll(AUTH_BATCHES_AT_ONCE).unwrap_or(0));
             polled.sum()
         };
-        let measured = measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop);
+        let measured =
+            measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop, &self.watch.live);
         auth.authority.give_back(services);
         measured
     }
@@ -263,8 +307,9 @@ struct Traffic {
     drops: u64,
 }
 
-/// Puts the counters of the machine and of the AuthDNS to the trial's account.
-fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target) {
+/// Puts the counters of the machine and of the AuthDNS to the trial's account; those of the device not where the back-end
+/// has an account of its own.
+fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target, own_account: bool) {
     let mut observation = seen.to_record(trial.sent, target.server.port());
     if let Some(auth) = auth {
         observation.auth_queries = Some(auth.queries);
@@ -279,6 +324,7 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &
     observation.dut_hottest_thread_pct =
         observation.dut_hottest_thread_pct.map(|pct| (pct * scale).min(100.0));
     let (softnet_drops, discards) = seen.kernel_drops();
+    let discards = if own_account { 0 } else { discards };
     let auth_drops = observation.auth_socket_drops.unwrap_or(0);
     for (place, drops) in [
         (place::SERVER_SOCKET_DROP, observation.dut_socket_drops.unwrap_or(0)),

@@ -44,6 +44,10 @@ pub enum Io {
     Udp,
     /// The same with segments: a batch of queries passes the stack as one message, the device makes packets of it.
     Gso,
+    /// AF_XDP, past the kernel's network stack; needs an Ethernet device and privileges.
+    Xdp,
+    /// XDP programs generate the queries and take the answers; needs an Ethernet device and privileges.
+    Kernel,
 }
 
 /// All answers of a second at 100,000 q/s fit into 16 such buffers.
@@ -91,6 +95,10 @@ impl IoArgs {
         })
     }
 
+    fn has_sources(&self) -> bool {
+        self.ports.is_some() || self.source_ports.is_some() || self.source.is_some()
+    }
+
     fn backend(&self) -> Result<Backend, Failure> {
         let allow_unsegmented = self.allow_unsegmented;
         match self.io {
@@ -98,7 +106,13 @@ impl IoArgs {
             _ if allow_unsegmented => {
                 Err(Failure::new(EXIT_USAGE, "--allow-unsegmented is for --io gso; leave it out"))
             }
+            Io::Kernel if self.has_sources() => Err(Failure::new(
+                EXIT_USAGE,
+                "--io kernel takes ports of its own; leave out --ports, --source-ports and --source",
+            )),
             Io::Auto | Io::Udp => Ok(Backend::Udp),
+            Io::Xdp => Ok(Backend::Xdp),
+            Io::Kernel => Ok(Backend::Kernel),
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod echo;
 mod io;
 pub mod lab;
 mod measurement;
+mod outputs;
 pub mod peers;
 pub mod preflight;
 pub mod report;

@@ -63,7 +63,7 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     let server = args.server.or(own).ok_or_else(|| Failure::new(EXIT_UNFIT, "the AuthDNS has no address"))?;
     let target = args.query.target(server, 0);
     reach(&target, &tester)?;
-    let progress = Progress::new(args.json);
+    let progress = Progress::new(args.json, &tester.watch);
     let lowest = if args.lower { 0 } else { args.rate };
     let duration_ns = args.duration.as_nanos() as u64;
     let selftest = certify(&mut tester, &target, auth.as_ref(), lowest..=args.rate, duration_ns, &progress);

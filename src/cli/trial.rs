@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::EXIT_UNFIT;
 use super::common::{Failure, QueryArgs, TesterArgs, outcome_code, print, print_json, rate, seconds};
+use super::outputs::OutputArgs;
 use crate::campaign::{Doing, Progress, Store, reach};
 use crate::lab::environment::Manifest;
 use crate::report;
@@ -34,6 +35,8 @@ pub struct TrialArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
     /// Keep the trial and its latency histogram in this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -51,14 +54,15 @@ const RESIDUAL: Duration = Duration::from_millis(500);
 /// The server cannot be reached, or the trial cannot be run.
 pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let listen_ns = args.query.timeout_ns() + RESIDUAL.as_nanos() as u64;
-    let target = args.query.target(args.server, listen_ns);
+    let mut target = args.query.target(args.server, listen_ns);
     let mut tester = args.tester.tester(args.query.first_name())?;
     let cannot_write = |error| Failure::new(EXIT_UNFIT, error);
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
     let store = store.transpose().map_err(cannot_write)?;
+    let outputs = args.outputs.begin(&mut target, &tester)?;
     reach(&target, &tester)?;
 
-    let progress = Progress::new(args.json);
+    let progress = Progress::new(args.json, &tester.watch);
     let length = args.duration + Duration::from_millis(30);
     let doing = Doing { phase: "trial".into(), rate_qps: args.rate, length, ..Doing::default() };
     let duration_ns = args.duration.as_nanos() as u64;
@@ -77,5 +81,6 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
             .and_then(|()| store.append_histogram("trial", &tried.trial, &tried.latency_ns))
             .map_err(cannot_write)?;
     }
+    outputs.only(&tried)?;
     Ok(ExitCode::from(outcome_code(tried.trial.outcome)))
 }

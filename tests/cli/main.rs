@@ -5,6 +5,7 @@ mod bench;
 mod counters;
 mod echo;
 mod lab;
+mod outputs;
 mod running;
 mod trial;
 

@@ -8,7 +8,8 @@ use engine::lane::{Lane, LaneSpec};
 use engine::pacer::{SECOND_NS, Schedule};
 use engine::record::Trial;
 use engine::trial::{OwnFaults, Tolerance, Validity, conclude};
-use engine::workload::{Workload, WorkloadSpec};
+use engine::workload::{Variation, Workload, WorkloadSpec};
+use hdrhistogram::Histogram;
 use net::sim::{Conditions, Host, Network, Packet};
 use sextant::authority::{ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig};
 use sextant::proxy::inflight::{Channel, Client};
@@ -100,6 +101,11 @@ impl Lab {
 
     /// Runs a trial from its first query to the last answer.
     pub fn trial(&mut self, rate_qps: u64, duration_ns: u64) -> Trial {
+        self.trial_with_latencies(rate_qps, duration_ns).0
+    }
+
+    /// The same with the distribution of its latencies in ns.
+    pub fn trial_with_latencies(&mut self, rate_qps: u64, duration_ns: u64) -> (Trial, Histogram<u64>) {
         let schedule = Schedule::new(BEGIN_NS, rate_qps, duration_ns);
         let spec = LaneSpec {
             schedule,
@@ -108,6 +114,7 @@ impl Lab {
             sockets: SOCKETS as u64,
             timeout_ns: SECOND_NS,
             listen_ns: 2 * SECOND_NS,
+            log: false,
         };
         let mut lane = Lane::new(spec, workload());
         let mut now_ns = BEGIN_NS;
@@ -129,13 +136,9 @@ impl Lab {
             now_ns = now_ns.max(next_ns);
         }
         let stats = lane.finish();
-        conclude(
-            &schedule,
-            &stats,
-            OwnFaults::default(),
-            &Tolerance::for_timeout(SECOND_NS),
-            Validity::Strict,
-        )
+        let tolerance = Tolerance::for_timeout(SECOND_NS);
+        let trial = conclude(&schedule, &stats, OwnFaults::default(), &tolerance, Validity::Strict);
+        (trial, stats.latency_ns)
     }
 
     fn send_due(&mut self, lane: &mut Lane, now_ns: u64) {
@@ -234,6 +237,7 @@ fn workload() -> Workload {
         prefix: EXPECTED.parse().unwrap(),
         native: None,
         edns_octets: None,
+        variation: Variation::default(),
     })
     .unwrap()
 }

@@ -7,6 +7,8 @@
 pub mod lane;
 pub mod matcher;
 pub mod pacer;
+pub mod querylog;
+pub mod random;
 pub mod record;
 pub mod search;
 pub mod statistics;

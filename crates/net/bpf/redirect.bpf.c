@@ -46,6 +46,16 @@ static __always_inline int is_from_server(const void *data, const void *end, __u
     return udp->source == server_port && to >= first_port && to <= last_port;
 }
 
+/* Puts the time of arrival (CLOCK_MONOTONIC) before the frame, where the driver leaves room for it. */
+static __always_inline void stamp(struct xdp_md *ctx)
+{
+    if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(__u64)))
+        return;
+    __u64 *at = (void *)(long)ctx->data_meta;
+    if ((void *)(at + 1) <= (void *)(long)ctx->data)
+        *at = bpf_ktime_get_ns();
+}
+
 SEC("xdp")
 int redirect(struct xdp_md *ctx)
 {
@@ -53,6 +63,7 @@ int redirect(struct xdp_md *ctx)
     __u32 offset = udp_offset(data, end);
     if (!offset || !is_from_server(data, end, offset))
         return XDP_PASS;
+    stamp(ctx);
     long action = bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_DROP);
     /* Nobody else waits for it: passed on, it would only provoke an ICMP error to the server. */
     COUNT(counters, action == XDP_REDIRECT ? TAKEN : WRONG_QUEUE);

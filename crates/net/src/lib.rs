@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod frame;
 pub mod kernel;
 pub mod link;
+pub mod live;
 pub mod measure;
 pub mod netns;
 pub mod poll;

@@ -4,14 +4,17 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::lane::{Lane, LaneSpec};
-use engine::pacer::Schedule;
+use engine::pacer::{Model, Schedule};
 use engine::stats::Stats;
 use engine::workload::Workload;
 
 use crate::clock;
 use crate::cpu;
+use crate::kernel::{self, Expected};
+use crate::link;
+use crate::live::{Live, Reporter};
 use crate::process;
-use crate::transport::{self, AnyTransport, Backend, Transport, UdpConfig};
+use crate::transport::{AnyTransport, Backend, Opener, Transport, UdpConfig};
 
 /// A trial for all threads.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,10 @@ pub struct Plan {
     /// Keep everybody else off the processors of the Measurer's threads as far as ordinary priorities can. Only right
     /// where no server that matters to the trial runs there: it would starve.
     pub prioritized: bool,
+    /// Keep a log of every query ([`Stats::log`]).
+    pub log: bool,
+    /// How the queries lie in time. Models with rates of their own go before [`Plan::rate_qps`].
+    pub model: Model,
 }
 
 /// What a trial gave.
@@ -79,12 +86,13 @@ impl Plan {
     /// The share of thread `lane` of `lanes`, in a schedule that starts at `start_ns`.
     fn spec(&self, lane: usize, lanes: usize, start_ns: u64) -> LaneSpec {
         LaneSpec {
-            schedule: Schedule::new(start_ns, self.rate_qps, self.duration_ns),
+            schedule: Schedule::with_model(start_ns, self.rate_qps, self.duration_ns, self.model),
             lane: lane as u64,
             lanes: lanes as u64,
             sockets: (self.udp.sockets / lanes).max(1) as u64,
             timeout_ns: self.timeout_ns,
             listen_ns: self.listen_ns.max(self.timeout_ns),
+            log: self.log,
         }
     }
 
@@ -97,7 +105,8 @@ impl Plan {
     }
 }
 
-/// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work.
+/// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work. `live` shows
+/// what they count.
 ///
 /// # Errors
 /// Sockets that cannot be opened or break. What the server does is never an error.
@@ -107,19 +116,32 @@ pub fn run(
     cpus: &[usize],
     mut coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    live: &Live,
 ) -> io::Result<Measured> {
+    if plan.backend == Backend::Kernel {
+        if coworker.is_some() {
+            let message = "the kernel back-end leaves no turns to the AuthDNS: give it threads of its own";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
+        let any_response = workload.spec().variation.any_response;
+        let expected = if any_response { Expected::AnyResponse } else { Expected::Address };
+        return kernel::run(plan, workload, &path, expected, cpus, stop, live);
+    }
     let lanes = cpus.len().max(1);
     check_sources(&plan.udp)?;
+    let opener = &Opener::new(plan.backend, &plan.udp, lanes)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
-    let ready: Vec<_> =
-        in_threads((0..lanes).map(|lane| move || prepare(plan, workload, lane, lanes, cpu_of(lane))));
+    let ready: Vec<_> = in_threads(
+        (0..lanes).map(|lane| move || prepare(plan, workload, opener, (lane, lanes), cpu_of(lane))),
+    );
     let ready = ready.into_iter().collect::<io::Result<Vec<_>>>()?;
     let schedule = plan.spec(0, lanes, clock::monotonic_ns() + LEAD_NS).schedule;
     let results = in_threads(ready.into_iter().enumerate().map(|(index, (mut lane, transport))| {
         let coworker = coworker.take();
         lane.start_at(schedule.start_ns);
-        move || lane_thread(lane, transport, (cpu_of(index), plan.prioritized), coworker, stop)
+        move || lane_thread(lane, transport, (cpu_of(index), plan.prioritized), coworker, stop, live)
     }));
     let mut measured = Measured {
         schedule,
@@ -134,15 +156,15 @@ pub fn run(
     };
     for result in results {
         let lane = result?;
-        measured.stats.merge(&lane.stats);
+        measured.stats.merge(lane.stats);
         measured.socket_drops += lane.transport.drops();
-        measured.wrong_queue += lane.transport.wrong_queue();
         measured.icmp_errors += lane.transport.icmp_errors();
         measured.fallback = measured.fallback.or(lane.transport.fallback());
         measured.interrupted |= lane.driven.interrupted;
         measured.cpu_ns += lane.cpu_ns;
         measured.send_error = lane.driven.send_error.or(measured.send_error);
     }
+    measured.wrong_queue = opener.wrong_queue();
     Ok(measured)
 }
 
@@ -179,15 +201,15 @@ fn check_sources(config: &UdpConfig) -> io::Result<()> {
 fn prepare(
     plan: &Plan,
     workload: &Workload,
-    lane: usize,
-    lanes: usize,
+    opener: &Opener,
+    (lane, lanes): (usize, usize),
     cpu: Option<usize>,
 ) -> io::Result<(Lane, AnyTransport)> {
     pin(cpu);
     let spec = plan.spec(lane, lanes, 0);
     let sockets = spec.sockets as usize;
     let config = UdpConfig { sockets, first_socket: lane * sockets, ..plan.udp };
-    let transport = transport::open(plan.backend, &config)?;
+    let transport = opener.open(lane, &config)?;
     Ok((Lane::new(spec, workload.clone()), transport))
 }
 
@@ -211,14 +233,19 @@ fn lane_thread(
     (cpu, prioritized): (Option<usize>, bool),
     coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    live: &Live,
 ) -> io::Result<LaneResult> {
     pin(cpu);
     if prioritized {
         cpu::prioritize();
     }
     let started_ns = cpu::thread_time_ns();
-    let driven = drive(&mut lane, &mut transport, coworker, stop)?;
-    Ok(LaneResult { stats: lane.finish(), transport, driven, cpu_ns: cpu::thread_time_ns() - started_ns })
+    let mut reporter = Reporter::new(live);
+    let driven = drive(&mut lane, &mut transport, coworker, stop, &mut reporter)?;
+    transport.retire();
+    let stats = lane.finish();
+    reporter.finish(&stats, transport.drops());
+    Ok(LaneResult { stats, transport, driven, cpu_ns: cpu::thread_time_ns() - started_ns })
 }
 
 /// How a lane's loop ended.
@@ -239,6 +266,7 @@ pub fn drive(
     transport: &mut impl Transport,
     mut coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    reporter: &mut Reporter<'_>,
 ) -> io::Result<Driven> {
     let mut driven = Driven::default();
     let (mut receive_at_ns, mut help_at_ns) = (0, 0);
@@ -250,6 +278,7 @@ pub fn drive(
         if stop.load(Ordering::Relaxed) {
             return Ok(Driven { interrupted: true, ..driven });
         }
+        reporter.tell(now_ns, lane);
         let due = lane.due(now_ns);
         if let Some(batch) = due {
             let sent = transport.send(batch.socket, batch.queries, &mut |buffer| lane.write(now_ns, buffer));
@@ -292,7 +321,7 @@ mod tests {
     use crate::transport::Sources;
     use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
     use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rtype};
-    use engine::workload::WorkloadSpec;
+    use engine::workload::{Variation, WorkloadSpec};
     use std::net::SocketAddr;
 
     fn workload() -> Workload {
@@ -303,6 +332,7 @@ mod tests {
             prefix: "2001:db8:64::/96".parse().unwrap(),
             native: None,
             edns_octets: None,
+            variation: Variation::default(),
         })
         .unwrap()
     }
@@ -352,14 +382,19 @@ mod tests {
                 backend: Backend::Udp,
                 udp: config(server, 4),
                 prioritized: false,
+                log: false,
+                model: Model::Constant,
             };
             let mut work = coworker(socket);
-            let stop = AtomicBool::new(false);
-            let measured = run(&plan, &workload(), &cpus, Some(&mut work), &stop).unwrap();
+            let (stop, live) = (AtomicBool::new(false), Live::default());
+            let measured = run(&plan, &workload(), &cpus, Some(&mut work), &stop, &live).unwrap();
             let silent = (0..400).filter(|number| number % 7 == 3).count() as u64;
             assert_eq!(measured.stats.sent, 400);
             assert_eq!(measured.stats.valid, 400 - silent, "{:?}", measured.stats.defects);
             assert_eq!((measured.stats.unexpected, measured.socket_drops), (0, 0));
+            let counts = live.counts();
+            assert_eq!((counts.sent, counts.valid, counts.lost), (400, 400 - silent, silent));
+            assert_eq!(live.latency().iter().sum::<u64>(), 400 - silent);
         }
     }
 
@@ -374,9 +409,11 @@ mod tests {
             backend: Backend::Udp,
             udp: config(sink.local_addr().unwrap(), 1),
             prioritized: false,
+            log: false,
+            model: Model::Constant,
         };
         let stop = AtomicBool::new(true);
-        let measured = run(&plan, &workload(), &[], None, &stop).unwrap();
+        let measured = run(&plan, &workload(), &[], None, &stop, &Live::default()).unwrap();
         assert!(measured.interrupted);
         assert!(measured.stats.sent < 100);
     }

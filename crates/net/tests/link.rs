@@ -25,8 +25,8 @@ fn the_path_leads_to_the_neighbour_or_to_the_router_before_the_server() {
     let name = pair.tester_name();
     let [server_v4, server_v6] = PEER;
     let [source_v4, source_v6] = TESTER;
-    ip(&format!("-n {} route add 192.0.2.0/24 via {server_v4}", name));
-    ip(&format!("-n {} route add 203.0.113.0/24 via inet6 {server_v6} dev {DEVICE}", name));
+    ip(&format!("-n {name} route add 192.0.2.0/24 via {server_v4}"));
+    ip(&format!("-n {name} route add 203.0.113.0/24 via inet6 {server_v6} dev {DEVICE}"));
     pair.tester(|| {
         let cases = [
             (format!("{server_v4}:53"), source_v4),
@@ -71,10 +71,10 @@ fn a_path_that_leads_nowhere_is_an_error_that_says_where_it_ends() {
     }
     let pair = Pair::new();
     let name = pair.tester_name();
-    ip(&format!("-n {} route add blackhole 192.0.2.0/24", name));
-    ip(&format!("-n {} tuntap add axtun mode tun", name));
-    ip(&format!("-n {} addr add 198.51.100.1/24 dev axtun", name));
-    ip(&format!("-n {} link set axtun up", name));
+    ip(&format!("-n {name} route add blackhole 192.0.2.0/24"));
+    ip(&format!("-n {name} tuntap add axtun mode tun"));
+    ip(&format!("-n {name} addr add 198.51.100.1/24 dev axtun"));
+    ip(&format!("-n {name} link set axtun up"));
     pair.tester(|| {
         let error = |server: &str| path_to(server.parse().unwrap()).unwrap_err();
         for unreachable in ["203.0.113.1:53", "192.0.2.1:53", "[2001:db8::1]:53"] {

@@ -8,7 +8,7 @@ mod capabilities;
 mod object;
 mod redirect;
 mod shared;
-mod sys;
+pub(crate) mod sys;
 
 /// The compiled programs.
 pub(crate) mod objects {
@@ -20,7 +20,9 @@ use std::io;
 
 pub(crate) use attach::attach;
 pub use attach::{Attached, Mode, attach_pass, attached_program};
+pub(crate) use aya::programs::ProgramFd;
 pub(crate) use object::{Counters, Object};
+pub(crate) use redirect::address_octets;
 pub use redirect::{Redirect, RedirectCounters};
 pub(crate) use shared::Shared;
 

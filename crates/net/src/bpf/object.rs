@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use aya::maps::{Map, MapData, PerCpuArray};
-use aya::programs::Xdp;
+use aya::programs::{ProgramFd, Xdp};
 use aya::{Ebpf, EbpfLoader};
 
 use super::{BpfError, available};
@@ -51,6 +51,21 @@ impl Object {
         let found: &mut Xdp = found.try_into().map_err(|error| refused(name, &error))?;
         found.load().map_err(|error| refused(name, &error))?;
         Ok(found)
+    }
+
+    /// Loads one of its programs into the kernel, to be run without a device.
+    pub(crate) fn program_fd(&mut self, program: &str) -> Result<ProgramFd, BpfError> {
+        let name = self.name;
+        let program = self.program(program)?;
+        let descriptor = program.fd().map_err(|error| refused(name, &error))?;
+        descriptor
+            .try_clone()
+            .map_err(|error| BpfError::Io { operation: "keeping a program's descriptor", error })
+    }
+
+    /// The error of a part of this object that the kernel or the loader did not take.
+    pub(crate) fn refused(&self, error: &dyn Error) -> BpfError {
+        refused(self.name, error)
     }
 
     /// Takes a map out, to use it by its kind.

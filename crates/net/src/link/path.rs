@@ -99,13 +99,14 @@ const USABLE: u16 = libc::NUD_PERMANENT
 const CERTAIN: u16 = libc::NUD_PERMANENT | libc::NUD_NOARP | libc::NUD_REACHABLE;
 /// RFC 863: what comes here is thrown away.
 const DISCARD_PORT: u16 = 9;
-/// How long a next hop has to answer.
-const PATIENCE_NS: u64 = 2_000_000_000;
+/// How long a next hop has to answer: the kernel asks three times, a second apart, and the first question is lost where
+/// the link has just come up.
+const PATIENCE_NS: u64 = 3_500_000_000;
 /// How often it is looked whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The way to a server by the routing table. Where the next hop's Ethernet address is unknown, the kernel is made to ask
-/// for it, by a datagram to the discard port; that takes at most 2 s.
+/// for it, by a datagram to the discard port; that takes at most 3.5 s.
 ///
 /// # Errors
 /// No route, no Ethernet on it, or a next hop that does not answer.
@@ -143,6 +144,10 @@ fn scope_of(server: SocketAddr) -> Option<u32> {
 }
 
 fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
+    // Where lo is down there is no route to it, but that is not what is wrong.
+    if server.ip().is_loopback() {
+        return Err(PathError::Loopback(server));
+    }
     let route = Route::look_up(server, device.or(scope_of(server)))?;
     let lookup = |error| PathError::Lookup(server, error);
     let device = Device::by_index(route.device).map_err(lookup)?;
@@ -162,6 +167,10 @@ struct Route {
 
 impl Route {
     fn look_up(server: SocketAddr, device: Option<u32>) -> Result<Self, PathError> {
+        // Where lo is down there is no route to it, but that is not what is wrong.
+        if server.ip().is_loopback() {
+            return Err(PathError::Loopback(server));
+        }
         let mut fixed = [0; RTMSG_OCTETS];
         (fixed[0], fixed[1]) = family_and_bits(server.ip());
         let mut request = Request::new(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, server.ip());

@@ -3,9 +3,16 @@
 mod gso;
 mod source;
 mod udp;
+pub mod xdp;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::bpf;
+use crate::link::{self, PathError};
+use xdp::{XdpConfig, XdpDevice, XdpTransport};
 
 pub use source::{PortRange, SourcePrefix, Sources};
 pub use udp::{UdpConfig, UdpTransport};
@@ -40,10 +47,8 @@ pub trait Transport {
     /// Answers that were dropped at its own sockets or rings so far.
     fn drops(&self) -> u64;
 
-    /// Answers that came to a queue whose ring was not its own, and could not be counted, so far.
-    fn wrong_queue(&self) -> u64 {
-        0
-    }
+    /// Its lane wants nothing more; others may, of what still comes in here.
+    fn retire(&mut self) {}
 
     /// How often the network said that a query was not delivered (ICMP), so far.
     fn icmp_errors(&self) -> u64 {
@@ -67,6 +72,10 @@ pub enum Backend {
         /// Also where the messages reach the server's machine whole, so that no packets are on the wire.
         allow_unsegmented: bool,
     },
+    /// AF_XDP, past the kernel's network stack.
+    Xdp,
+    /// XDP programs generate the queries and take the answers ([`crate::kernel`]).
+    Kernel,
 }
 
 impl Backend {
@@ -75,6 +84,8 @@ impl Backend {
         match self {
             Self::Udp => "udp",
             Self::Gso { .. } => "gso",
+            Self::Xdp => "xdp",
+            Self::Kernel => "kernel",
         }
     }
 }
@@ -98,74 +109,136 @@ impl std::error::Error for Unavailable {}
 ///
 /// # Errors
 /// It cannot, and why.
-pub fn check(backend: Backend, config: &UdpConfig) -> Result<String, Unavailable> {
+pub fn check(backend: Backend, server: SocketAddr) -> Result<String, Unavailable> {
     match backend {
         Backend::Udp => Ok(backend.name().into()),
-        Backend::Gso { allow_unsegmented } => match gso::unsegmented(config.server) {
+        Backend::Gso { allow_unsegmented } => match gso::unsegmented(server) {
             None => Ok(backend.name().into()),
             Some(_) if allow_unsegmented => Ok(format!("{} (unsegmented)", backend.name())),
             Some(why) => Err(Unavailable { backend, why }),
         },
+        Backend::Xdp => match xdp::check(server) {
+            Ok(()) => Ok(backend.name().into()),
+            Err(why) => Err(Unavailable { backend, why: why.to_string() }),
+        },
+        Backend::Kernel => {
+            let unavailable = |why: String| Unavailable { backend, why };
+            bpf::available().map_err(|why| unavailable(why.to_string()))?;
+            link::path_to(server).map_err(|why: PathError| unavailable(why.to_string()))?;
+            Ok(backend.name().into())
+        }
+    }
+}
+
+/// What the threads' transports share.
+pub enum Opener {
+    /// Sockets share nothing.
+    Sockets {
+        /// Queries leave as segments.
+        segmenting: bool,
+    },
+    /// The program on the device.
+    Xdp(Arc<XdpDevice>),
+}
+
+impl Opener {
+    /// Prepares a back-end for so many threads; `config` has the sockets of all of them.
+    ///
+    /// # Errors
+    /// The device cannot be used. [`Backend::Kernel`] has no transports.
+    pub fn new(backend: Backend, config: &UdpConfig, threads: usize) -> io::Result<Self> {
+        match backend {
+            Backend::Udp => Ok(Self::Sockets { segmenting: false }),
+            Backend::Gso { .. } => Ok(Self::Sockets { segmenting: true }),
+            Backend::Xdp => {
+                let sources = config.sources.all(config.sockets, config.server);
+                let config = XdpConfig { lanes: threads, sources, ..XdpConfig::new(config.server, 0) };
+                XdpDevice::open(&config).map(Self::Xdp).map_err(io::Error::other)
+            }
+            Backend::Kernel => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Opens the transport of a thread.
+    ///
+    /// # Errors
+    /// Those of the back-end's own: sockets that cannot be opened or bound, no route to the server, a queue in use.
+    pub fn open(&self, thread: usize, config: &UdpConfig) -> io::Result<AnyTransport> {
+        match self {
+            Self::Sockets { segmenting: false } => UdpTransport::new(config).map(AnyTransport::Udp),
+            Self::Sockets { segmenting: true } => UdpTransport::segmenting(config).map(AnyTransport::Udp),
+            Self::Xdp(device) => {
+                let transport = XdpTransport::new(device, thread).map_err(io::Error::other)?;
+                Ok(AnyTransport::Xdp(transport))
+            }
+        }
+    }
+
+    /// Answers so far that came to a queue whose ring was nobody's.
+    pub fn wrong_queue(&self) -> u64 {
+        match self {
+            Self::Sockets { .. } => 0,
+            Self::Xdp(device) => device.answers().wrong_queue,
+        }
     }
 }
 
 /// The transport of one of the Measurer's threads.
+#[expect(clippy::large_enum_variant, reason = "there is one for each thread")]
 pub enum AnyTransport {
     /// UDP sockets, with or without segments.
     Udp(UdpTransport),
-}
-
-/// Opens the transport of a thread.
-///
-/// # Errors
-/// Those of the back-end's own: sockets that cannot be opened or bound, no route to the server.
-pub fn open(backend: Backend, config: &UdpConfig) -> io::Result<AnyTransport> {
-    match backend {
-        Backend::Udp => UdpTransport::new(config).map(AnyTransport::Udp),
-        Backend::Gso { .. } => UdpTransport::segmenting(config).map(AnyTransport::Udp),
-    }
+    /// AF_XDP rings.
+    Xdp(XdpTransport),
 }
 
 impl Transport for AnyTransport {
     fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent {
         match self {
             Self::Udp(udp) => udp.send(socket, count, write),
+            Self::Xdp(xdp) => xdp.send(socket, count, write),
         }
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
         match self {
             Self::Udp(udp) => udp.receive(deliver),
+            Self::Xdp(xdp) => xdp.receive(deliver),
         }
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         match self {
             Self::Udp(udp) => udp.wait(timeout_ns),
+            Self::Xdp(xdp) => xdp.wait(timeout_ns),
         }
     }
 
     fn drops(&self) -> u64 {
         match self {
             Self::Udp(udp) => udp.drops(),
+            Self::Xdp(xdp) => xdp.drops(),
         }
     }
 
-    fn wrong_queue(&self) -> u64 {
+    fn retire(&mut self) {
         match self {
-            Self::Udp(udp) => udp.wrong_queue(),
+            Self::Udp(udp) => udp.retire(),
+            Self::Xdp(xdp) => xdp.retire(),
         }
     }
 
     fn icmp_errors(&self) -> u64 {
         match self {
             Self::Udp(udp) => udp.icmp_errors(),
+            Self::Xdp(xdp) => xdp.icmp_errors(),
         }
     }
 
     fn fallback(&self) -> Option<&'static str> {
         match self {
             Self::Udp(udp) => udp.fallback(),
+            Self::Xdp(xdp) => xdp.fallback(),
         }
     }
 }

@@ -41,6 +41,11 @@ impl Sources {
         Some(ports.saturating_mul(self.addresses.map_or(1, |prefix| prefix.len())))
     }
 
+    /// The sources of all of a Measurer's sockets; port 0 where none is given.
+    pub fn all(&self, sockets: usize, server: SocketAddr) -> Vec<SocketAddr> {
+        (0..sockets).map(|n| self.of_socket(n, server)).collect()
+    }
+
     /// Binds the `n`-th socket of a Measurer that asks `server`; neighbours differ in address and port.
     ///
     /// # Errors

@@ -107,6 +107,15 @@ pub fn enter(name: &str) {
     assert_eq!(result, 0, "setns: {}", std::io::Error::last_os_error());
 }
 
+/// Takes all capabilities from the calling thread (capset(2)).
+pub fn drop_capabilities() {
+    const VERSION_3: u32 = 0x2008_0522;
+    let (header, none) = ([VERSION_3, 0], [0u32; 6]);
+    // SAFETY: a header for the calling thread and two sets of three words each, as this version wants them.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+    assert_eq!(result, 0, "capset: {}", std::io::Error::last_os_error());
+}
+
 /// The number of the test's device in the thread's namespace.
 pub fn device() -> u32 {
     let name = std::ffi::CString::new(DEVICE).expect("no zero in it");

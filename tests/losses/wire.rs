@@ -1,0 +1,215 @@
+//! Losses on the way: the Measurer in a network namespace of its own, the server at the other end of a veth pair.
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::responder::{Query, Responder, Stage};
+use super::running::alone;
+use super::tried::{Tried, options};
+
+/// A namespace for the Measurer, joined with this one; both ends go when it is dropped.
+struct Wire {
+    name: String,
+}
+
+/// RFC 2544's addresses for benchmarks, and RFC 5180's.
+const SERVER: [&str; 2] = ["198.18.77.1", "2001:2:0:77::1"];
+const MEASURER: [&str; 2] = ["198.18.77.2", "2001:2:0:77::2"];
+
+fn run(program: &str, arguments: &[&str]) -> Output {
+    Command::new(program).args(arguments).output().unwrap()
+}
+
+fn ip(words: &str) {
+    let output = run("ip", &words.split(' ').collect::<Vec<_>>());
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+impl Wire {
+    /// `None` where namespaces cannot be made.
+    fn new() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("ls{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let made = Command::new("ip").args(["netns", "add", &name]).output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            println!("SKIPPED: network namespaces need root and the program ip");
+            return None;
+        }
+        let wire = Self { name };
+        let Self { name } = &wire;
+        ip(&format!("link add {name} type veth peer name to-server netns {name}"));
+        for (index, length) in [(0, 30), (1, 64)] {
+            let dad = if index == 1 { " nodad" } else { "" };
+            ip(&format!("addr add {}/{length} dev {name}{dad}", SERVER[index]));
+            ip(&format!("-n {name} addr add {}/{length} dev to-server{dad}", MEASURER[index]));
+        }
+        ip(&format!("link set {name} up"));
+        ip(&format!("-n {name} link set to-server up"));
+        ip(&format!("-n {name} link set lo up"));
+        Some(wire)
+    }
+
+    /// Runs a program at the Measurer's end.
+    fn exec(&self, arguments: &[&str]) -> Output {
+        run("ip", &[&["netns", "exec", &self.name], arguments].concat())
+    }
+
+    /// Runs it and expects it to succeed.
+    fn does(&self, words: &str) {
+        let output = self.exec(&words.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn trial(&self, server: &Responder, rate: &str, more: &[&str]) -> Tried {
+        Tried::read(&self.attempt(server, rate, more))
+    }
+
+    fn attempt(&self, server: &Responder, rate: &str, more: &[&str]) -> Output {
+        let address = server.address.to_string();
+        let sextant = [env!("CARGO_BIN_EXE_sextant")];
+        self.exec(&[&sextant, &options(&address, rate, "1")[..], more].concat())
+    }
+
+    /// Packets that arrived at the server's end.
+    fn arrived(&self) -> u64 {
+        let path = format!("/sys/class/net/{}/statistics/rx_packets", self.name);
+        std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // Both ends of the pair go with the one in the namespace, but not before the namespace is taken down.
+        let _ = Command::new("ip").args(["link", "del", &self.name]).output();
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
+    }
+}
+
+/// A server at the end of the wire that answers, and does something before it answers query 500.
+fn server(family: usize, wire: &Wire, mut halfway: impl FnMut(&str) + Send + 'static) -> Responder {
+    let name = wire.name.clone();
+    let script = move |stage: &mut Stage, query: &Query| {
+        if query.number == 500 {
+            halfway(&name);
+        }
+        stage.send(&query.answer(), query.from);
+    };
+    Responder::start(&std::net::SocketAddr::new(SERVER[family].parse().unwrap(), 0).to_string(), script)
+}
+
+#[test]
+fn what_cannot_be_sent_is_the_testers_error() {
+    let _alone = alone();
+    let Some(wire) = Wire::new() else { return };
+    let server = server(0, &wire, |name| {
+        ip(&format!("-n {name} route add unreachable {}/32", SERVER[0]));
+    });
+    let tried = wire.trial(&server, "1000", &[]);
+    let errors = 1000 - server.received();
+    assert!(errors > 300, "{}", tried.trial);
+    tried.expect_losses(&[("own_send_error", errors)]);
+    tried.expect_void(&format!("could not send {errors} queries (send errors): "));
+}
+
+#[test]
+fn what_the_own_device_drops_voids_the_trial() {
+    let _alone = alone();
+    let Some(wire) = Wire::new() else { return };
+    // A veth drops what its peer would not take.
+    let server = server(0, &wire, |name| ip(&format!("link set {name} mtu 68")));
+    let tried = wire.trial(&server, "1000", &["--edns", "1232"]);
+    let dropped = 1000 - server.received();
+    assert!(dropped > 300, "{}", tried.trial);
+    tried.expect_losses(&[("own_device_drop", dropped)]);
+    tried.expect_void("the Tester's own device dropped");
+    let seen = &tried.trial["observation"];
+    assert_eq!(seen["device"], "to-server");
+    // Now and then a host says something of its own, as IPv6 has it.
+    let counted = seen["device_tx_drops"].as_u64().unwrap();
+    assert!((dropped..dropped + 20).contains(&counted), "{counted} of {dropped}");
+    assert_eq!(seen["device_counters"]["link.tx_dropped"], counted);
+}
+
+#[test]
+fn what_the_queue_before_the_device_drops_voids_the_trial() {
+    let _alone = alone();
+    let Some(wire) = Wire::new() else { return };
+    let server = server(1, &wire, |_| ());
+    let shaped = "tc qdisc add dev to-server root tbf rate 400kbit burst 1600 limit 3000";
+    if !wire.exec(&shaped.split(' ').collect::<Vec<_>>()).status.success() {
+        println!("SKIPPED: the kernel has no token bucket (sch_tbf)");
+        return;
+    }
+    let tried = wire.trial(&server, "1000", &[]);
+    let dropped = 1000 - server.received();
+    assert!(dropped > 100, "{}", tried.trial);
+    tried.expect_losses(&[("own_device_drop", dropped)]);
+    tried.expect_void(&format!("own device dropped {dropped} packets"));
+}
+
+#[test]
+fn a_refusal_on_the_way_ends_no_trial_and_is_counted() {
+    let _alone = alone();
+    let Some(wire) = Wire::new() else { return };
+    let behind = "2001:2:0:78::1";
+    ip(&format!("addr add {behind}/128 dev {} nodad", wire.name));
+    wire.does(&format!("ip -6 route add {behind}/128 via {}", SERVER[1]));
+    let name = wire.name.clone();
+    let server = Responder::start(&format!("[{behind}]:0"), move |stage, query| {
+        stage.send(&query.answer(), query.from);
+        if query.number == 500 {
+            // A router's refusal by policy is EACCES at the sockets.
+            ip(&format!("addr del {behind}/128 dev {name}"));
+            ip(&format!("-6 route add prohibit {behind}/128"));
+        }
+    });
+    let tried = wire.trial(&server, "1000", &[]);
+    ip(&format!("-6 route del prohibit {behind}/128"));
+    assert!((501..600).contains(&tried.number("valid")), "{}", tried.trial);
+    tried.expect_losses(&[("server_silent", 1000 - tried.number("valid"))]);
+    assert!(tried.number("icmp_errors") > 0, "{}", tried.trial);
+    tried.expect_fail();
+}
+
+#[test]
+fn segments_are_packets_on_the_wire_or_refused() {
+    let _alone = alone();
+    let Some(wire) = Wire::new() else { return };
+    let server = server(1, &wire, |_| ());
+    let refused = wire.attempt(&server, "1000", &["--io", "gso"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(3), "{message}");
+    assert!(message.contains("ethtool -K to-server tx-udp-segmentation off"), "{message}");
+    let marked = wire.trial(&server, "1000", &["--io", "gso", "--allow-unsegmented"]);
+    assert_eq!(marked.trial["io"], "gso (unsegmented)");
+
+    wire.does("ethtool -K to-server tx-udp-segmentation off");
+    let before = wire.arrived();
+    let tried = wire.trial(&server, "20000", &["--io", "gso"]);
+    assert_eq!((&tried.trial["io"], tried.number("sent")), (&"gso".into(), 20_000), "{}", tried.trial);
+    let packets = wire.arrived() - before;
+    assert!((20_001..20_020).contains(&packets), "{packets} packets; some are not of the trial");
+}
+
+#[test]
+fn sources_may_be_addresses_that_no_device_has() {
+    let _alone = alone();
+    let Some(wire) = Wire::new() else { return };
+    let from: Arc<AtomicU32> = Arc::default();
+    let count = Arc::clone(&from);
+    let prefix: std::net::Ipv6Addr = "2001:2:0:79::".parse().unwrap();
+    let server = Responder::start(&format!("[{}]:0", SERVER[1]), move |stage, query| {
+        let inside = matches!(query.from.ip(), std::net::IpAddr::V6(ip) if ip.segments()[..4] == prefix.segments()[..4]);
+        count.fetch_add(u32::from(inside), Ordering::Relaxed);
+        stage.send(&query.answer(), query.from);
+    });
+    let sources = ["--source", "2001:2:0:79::/64", "--source-ports", "5300-5309"];
+    let refused = wire.attempt(&server, "1000", &sources);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(message.contains("ip -6 route add local 2001:2:0:79::/64 dev lo"), "{message}");
+    wire.does("ip -6 route add local 2001:2:0:79::/64 dev lo");
+    ip(&format!("-6 route add 2001:2:0:79::/64 via {}", MEASURER[1]));
+    let tried = wire.trial(&server, "1000", &sources);
+    assert_eq!((tried.number("valid"), from.load(Ordering::Relaxed)), (1000, 1000), "{}", tried.trial);
+}
