@@ -24,7 +24,6 @@ impl Sample {
         (self.0.first().copied().unwrap_or(0.0), self.0.last().copied().unwrap_or(0.0))
     }
 
-
     /// Median and range in thousands.
     pub fn thousands(&self) -> String {
         let (low, high) = self.range();

@@ -12,8 +12,9 @@ static __always_inline void write_query(__u8 *frame, __u64 n)
     /* Frames come back with what their receivers did to them, so all of it is written. */
     for (int i = 0; i < FRAME_WORDS; i++) {
         if (i < trial.frame_words)
-            *(__u64 *)(frame + trial.frame[i].at) = trial.frame[i].value;
+            *(__u64 *)(frame + 8 * i) = trial.frame[i];
     }
+    *(__u64 *)(frame + trial.frame_octets - 8) = trial.frame_tail;
     __u32 address = address_of(n), *label = (__u32 *)(frame + LABEL_AT);
     __u32 a = digits[address >> 24], b = digits[address >> 16 & 255], c = digits[address >> 8 & 255];
     __u32 d = digits[address & 255] ^ trial.last_digits;

@@ -6,20 +6,14 @@
 #include "checksum.h"
 
 /* The longest query frame, and the longest part of a question after the label that says the number (suffix, type and
- * class), in words of 8 octets. The last word of each overlaps the one before it, so that no length is special. */
-#define FRAME_WORDS 22
-#define QUESTION_WORDS 10
-
-struct frame_word {
-    __u64 value;
-    __u64 at;
-};
+ * class), in words of 8 octets, without their tails: a last word up to the very end, which may overlap the one before. */
+#define FRAME_WORDS 21
+#define QUESTION_WORDS 8
 
 struct question_word {
     __u64 want;
     /* Bits that count: not those of letters' case. */
     __u64 keep;
-    __u64 at;
 };
 
 /* Where and how an IPv4 address stands in the answers expected (RFC 6052 2.2): the prefix in two halves in host order. */
@@ -29,8 +23,11 @@ struct prefix {
 };
 
 struct parameters {
-    struct frame_word frame[FRAME_WORDS];
+    __u64 frame[FRAME_WORDS];
+    __u64 frame_tail;
+    /* From `suffix_at` on. */
     struct question_word question[QUESTION_WORDS];
+    struct question_word question_tail;
     /* How often queries are due: the time between two as whole ns and 2^-32 ns. */
     __u64 period_ns;
     __u64 period_fraction;
@@ -64,9 +61,11 @@ struct parameters {
     __u64 sent_mask;
     /* How long ago the oldest of them was due, in ns. */
     __u64 sent_span_ns;
+    /* How many words come before the tails. */
     __u32 frame_words;
     __u32 frame_octets;
     __u32 question_words;
+    __u32 suffix_at;
     /* Where the question ends, from the start of the frame. */
     __u32 question_end;
     __u32 is_ipv6;
@@ -79,6 +78,7 @@ struct parameters {
     /* In network order. */
     __u32 server_port;
     __u32 windows;
+    __u32 padding;
 };
 
 const volatile struct parameters trial = {0};
@@ -188,3 +188,4 @@ static __always_inline __u16 port_of(__u64 n)
 #define DNS_AT (UDP_AT + sizeof(struct udphdr))
 /* After the DNS header and the length of the label. */
 #define LABEL_AT (DNS_AT + 12 + 1)
+#define LABEL_LENGTH 15

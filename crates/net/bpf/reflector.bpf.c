@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Sends every DNS query back to whom it came from, as an empty response, and notes when it came. */
+ * Sends every DNS query back to whom it came from, as an empty response, and notes when it came if it is asked to. */
 #include "checksum.h"
 
 /* The port that is reflected, in network order. */
 const volatile __u16 port = 0;
-/* The number of milliseconds in the series; a power of two. */
-const volatile __u32 series_ms = 1;
+/* The number of milliseconds in the series; without any, the clock is not read. */
+const volatile __u32 series_ms = 0;
 
 enum { REFLECTED, RESPONSES, UNFIT, AFTER_SERIES, COUNTERS };
 PER_CPU_COUNTERS(counters, COUNTERS);
@@ -64,12 +64,17 @@ static __always_inline void note_arrival(void)
 static __always_inline __u64 sum_of(const __u8 *at, const void *end, __u32 octets)
 {
     __u64 sum = 0;
-    for (int words = 0; words < MAX_UDP_OCTETS / 4; words++) {
-        if (octets < 4 || (const void *)(at + 4) > end)
+    for (int words = 0; words < MAX_UDP_OCTETS / 8; words++) {
+        if (octets < 8 || (const void *)(at + 8) > end)
             break;
+        __u64 word = *(const __u64 *)at;
+        sum += (word & 0xffffffff) + (word >> 32);
+        at += 8;
+        octets -= 8;
+    }
+    if ((octets & 4) && (const void *)(at + 4) <= end) {
         sum += *(const __u32 *)at;
         at += 4;
-        octets -= 4;
     }
     if ((octets & 2) && (const void *)(at + 2) <= end) {
         sum += *(const __u16 *)at;
@@ -131,7 +136,8 @@ static __always_inline int reflect(void *data, void *end, struct udphdr *udp, in
         COUNT(counters, UNFIT);
         return XDP_PASS;
     }
-    note_arrival();
+    if (series_ms)
+        note_arrival();
     swap_macs(data);
     __u64 sum = is_ipv6 ? swap_ipv6(data + sizeof(struct ethhdr)) : swap_ipv4(data + sizeof(struct ethhdr));
     __u16 kept = udp->source;

@@ -79,14 +79,21 @@ static __always_inline enum origin origin_of(const void *data, const void *end)
     return *(const __u8 *)ip == IPV4_PLAIN && !(ip->frag_off & FRAGMENT) ? OURS : UNREADABLE;
 }
 
+static __always_inline __u64 differs_in(const volatile struct question_word *word, const __u8 *at)
+{
+    return (*(const __u64 *)at & word->keep) ^ word->want;
+}
+
 /* The number of the query whose question and ID an answer repeats; `queries` or more if there is none. */
 static __always_inline __u64 number_of(const __u8 *frame, const struct udphdr *udp, const struct dns_header *dns)
 {
     __u64 differs = (dns->questions ^ bpf_htons(1)) | ((dns->flags & bpf_htons(DNS_QR | DNS_OPCODE)) ^ bpf_htons(DNS_QR));
+    differs |= frame[LABEL_AT - 1] ^ LABEL_LENGTH;
     for (int i = 0; i < QUESTION_WORDS; i++) {
         if (i < trial.question_words)
-            differs |= (*(const __u64 *)(frame + trial.question[i].at) & trial.question[i].keep) ^ trial.question[i].want;
+            differs |= differs_in(&trial.question[i], frame + trial.suffix_at + 8 * i);
     }
+    differs |= differs_in(&trial.question_tail, frame + trial.question_end - 8);
     /* The label's digits, for now without a check; only right ones give back the label they were read from. */
     const __u8 *label = frame + LABEL_AT;
     __u32 address = 0;

@@ -170,6 +170,14 @@ impl<'a> Reporter<'a> {
         self.bucket = (self.bucket + 1) % LATENCY_BUCKETS;
     }
 
+    /// Tells what was counted elsewhere, if it is time again.
+    pub(crate) fn tell_counts(&mut self, now_ns: u64, count: impl FnOnce() -> Counts) {
+        if now_ns >= self.due_ns {
+            self.due_ns = now_ns + TELL_EVERY_NS;
+            self.add(count());
+        }
+    }
+
     /// Tells what there is at the end, all of it.
     pub fn finish(mut self, stats: &Stats, own_drops: u64) {
         let lost = stats.sent.saturating_sub(stats.valid + stats.invalid + stats.late);

@@ -22,7 +22,7 @@ fn queries_from_sockets_come_back_as_responses() {
         return;
     }
     let pair = Pair::new();
-    let reflector = pair.peer(|| Reflector::start(device(), 5300, None).unwrap());
+    let reflector = pair.peer(|| Reflector::start_timed(device(), 5300, None).unwrap());
     let _pass = pair.tester(|| bpf::attach_pass(device()).unwrap());
     pair.tester(|| {
         for family in 0..2 {

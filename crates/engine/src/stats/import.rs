@@ -27,6 +27,7 @@ impl Stats {
     /// Adds valid answers with a latency from the scheduled instant, in ns.
     pub fn add_latency(&mut self, latency_ns: u64, answers: u64) {
         self.valid += answers;
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns.saturating_mul(answers));
         self.latency_ns.saturating_record_n(latency_ns, answers);
     }
 

@@ -9,6 +9,7 @@ use engine::stats::Stats;
 
 use super::parameters::Parameters;
 use crate::bpf::{BpfError, Object, Shared};
+use crate::live::Counts;
 
 /// The words of `struct account`, in its order.
 mod word {
@@ -20,14 +21,14 @@ mod word {
     pub const WINDOW: usize = 5;
     pub const WINDOW_END_NS: usize = 6;
     pub const IN_WINDOW: usize = 7;
-    // 8: queries sent, in sum the same as in the windows.
+    pub const SENT: usize = 8;
     pub const ANSWERED: usize = 9;
     pub const LATE: usize = 10;
     pub const DUPLICATES: usize = 11;
     pub const UNEXPECTED: usize = 12;
     pub const OVERFLOW: usize = 13;
     pub const UNREADABLE: usize = 14;
-    // 15: answers handed over; user space counts what it has judged.
+    pub const DOUBTFUL: usize = 15;
     pub const RCODES: usize = 16;
     pub const LATENESS: usize = 32;
     pub const LATENCY: usize = LATENESS + super::BUCKETS;
@@ -147,6 +148,23 @@ impl Accounts {
     /// Answers that could not be read or handed over: the Measurer's own losses.
     pub(super) fn own_drops(&self) -> u64 {
         self.sum(word::OVERFLOW) + self.sum(word::UNREADABLE)
+    }
+
+    /// What was counted so far, with what user space has judged.
+    pub(super) fn counts(&self, judged: &Stats) -> Counts {
+        let (answered, late) = (self.sum(word::ANSWERED), self.sum(word::LATE));
+        let refused = (1..16).map(|rcode| self.sum(word::RCODES + rcode)).sum::<u64>();
+        let doubtful = self.sum(word::DOUBTFUL) + self.sum(word::OVERFLOW);
+        Counts {
+            sent: self.sum(word::SENT),
+            // The counters are read one after the other while they are counted up.
+            valid: answered.saturating_sub(late + refused + doubtful) + judged.valid,
+            invalid: refused + judged.invalid,
+            late,
+            duplicates: self.sum(word::DUPLICATES),
+            unexpected: self.sum(word::UNEXPECTED),
+            ..Counts::default()
+        }
     }
 
     /// Notes that the answer to query `n` was found wrong.

@@ -57,9 +57,11 @@ impl<'a> Doubt<'a> {
     }
 
     fn judge(&self, workload: &Workload, accounts: &Accounts, stats: &mut Stats) {
+        let question_end = workload.question_end();
+        let expected = workload.expectation(self.n, self.message, question_end);
         let strict = match Header::parse(self.message) {
             Ok(header) => {
-                let judgement = judge(workload, self.n, &header, self.message);
+                let judgement = judge(expected, &header, self.message, question_end);
                 stats.valid_compat += u64::from(judgement.compat);
                 judgement.strict
             }
@@ -72,7 +74,7 @@ impl<'a> Doubt<'a> {
             }
             Err(defect) => {
                 accounts.mark_failed(self.n);
-                stats.note_invalid(defect, workload.expected(self.n));
+                stats.note_invalid(defect, expected.address());
             }
         }
     }

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use dns64::Prefix;
 use dns64::names::{self, LABEL_LENGTH};
 use dns64::wire::HEADER_LENGTH;
-use engine::pacer::{SECOND_NS, Schedule};
-use engine::workload::Workload;
+use engine::pacer::{Model, SECOND_NS, Schedule};
+use engine::workload::{Agent, Choice, TypeMix, Variation, Workload};
 
 use super::Expected;
 use crate::bpf::address_octets;
@@ -16,11 +16,13 @@ use crate::link::Path;
 use crate::measure::Plan;
 
 /// As in `bpf/measurer.h`.
-const FRAME_WORDS: usize = 22;
-const QUESTION_WORDS: usize = 10;
+const FRAME_WORDS: usize = 21;
+const QUESTION_WORDS: usize = 8;
 const WORD_OCTETS: usize = 8;
+/// The words and their tail.
+const FRAME_MAX_OCTETS: usize = (FRAME_WORDS + 1) * WORD_OCTETS;
 
-/// The longest suffix in wire format, in octets: with type and class it must fit [`QUESTION_WORDS`] less one.
+/// The longest suffix in wire format, in octets: with type and class it must fit [`QUESTION_WORDS`] and a tail.
 const SUFFIX_MAX_OCTETS: usize = 64;
 /// Queries leave from this port and those that follow, above those that the kernel gives to others by default
 /// (`ip_local_port_range` ends at 60,999).
@@ -44,6 +46,8 @@ pub enum Refusal {
         /// The names of the range.
         names: u64,
     },
+    /// Queries or a load that it has no program for: which.
+    Workload(&'static str),
     /// More queries than the accounts hold.
     TooManyQueries(u64),
     /// A longer timeout than 100 s.
@@ -67,6 +71,7 @@ impl fmt::Display for Refusal {
                 "{queries} queries need as many names, but there are {names}; take a larger --names range, a lower \
                  rate or a shorter trial"
             ),
+            Self::Workload(which) => write!(f, "{which}; use another --io"),
             Self::TooManyQueries(queries) => {
                 write!(f, "{queries} queries are more than {QUERIES_MAX}; take a shorter trial")
             }
@@ -96,17 +101,9 @@ impl std::error::Error for Refusal {}
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct FrameWord {
-    value: u64,
-    at: u64,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
 struct QuestionWord {
     want: u64,
     keep: u64,
-    at: u64,
 }
 
 #[repr(C)]
@@ -120,8 +117,10 @@ struct Halves {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Parameters {
-    frame: [FrameWord; FRAME_WORDS],
+    frame: [u64; FRAME_WORDS],
+    frame_tail: u64,
     question: [QuestionWord; QUESTION_WORDS],
+    question_tail: QuestionWord,
     period_ns: u64,
     period_fraction: u64,
     step_ns: u64,
@@ -148,6 +147,7 @@ pub(super) struct Parameters {
     frame_words: u32,
     pub(super) frame_octets: u32,
     question_words: u32,
+    suffix_at: u32,
     question_end: u32,
     is_ipv6: u32,
     any_response: u32,
@@ -156,6 +156,24 @@ pub(super) struct Parameters {
     server_address: [u32; 4],
     server_port: u32,
     pub(super) windows: u32,
+    padding: u32,
+}
+
+/// Only what follows from a query's number alone is done in the kernel.
+fn check_workload(plan: &Plan, workload: &Workload) -> Result<(), Refusal> {
+    let Variation { choice, agent, types, options, .. } = &workload.spec().variation;
+    let refused = [
+        (plan.model != Model::Constant, "another load than a constant rate"),
+        (plan.log, "a list of all queries"),
+        (!matches!(choice, Choice::Each), "names other than each of the range once"),
+        (*agent != Agent::default(), "a share of the names of several Measurers"),
+        (*types != TypeMix::default(), "queries of another type than AAAA"),
+        (options.ecs.is_some() || options.cookie, "a client subnet or cookie in the queries"),
+    ];
+    match refused.iter().find(|(is_so, _)| *is_so) {
+        Some((_, which)) => Err(Refusal::Workload(which)),
+        None => Ok(()),
+    }
 }
 
 impl Parameters {
@@ -169,6 +187,7 @@ impl Parameters {
     ) -> Result<Self, Refusal> {
         let schedule = Schedule::new(0, plan.rate_qps, plan.duration_ns);
         let lanes = lanes.max(1) as u64;
+        check_workload(plan, workload)?;
         let mut parameters = Self { lanes, device: path.device.index, ..Self::default() };
         parameters.set_schedule(&schedule, plan.timeout_ns)?;
         parameters.set_names(workload, &schedule)?;
@@ -180,7 +199,7 @@ impl Parameters {
 
     /// The octets of the struct.
     pub(super) fn octets(&self) -> &[u8] {
-        const { assert!(size_of::<Self>() == FRAME_WORDS * 16 + QUESTION_WORDS * 24 + 25 * 8 + 14 * 4) };
+        const { assert!(size_of::<Self>() == (FRAME_WORDS + QUESTION_WORDS * 2 + 3) * 8 + 25 * 8 + 16 * 4) };
         // SAFETY: the assertion shows that there is no padding: all octets are initialized.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
@@ -236,7 +255,7 @@ impl Parameters {
         let template = Template::new(path.source_mac, path.next_hop_mac, source, path.server)
             .ok_or(Refusal::Families(path.source, path.server))?;
         let dns_at = template.payload_offset();
-        let mut frame = [0; FRAME_WORDS * WORD_OCTETS];
+        let mut frame = [0; FRAME_MAX_OCTETS];
         let query_octets = workload.query_octets();
         let payload = frame.get_mut(dns_at..dns_at + query_octets);
         workload.write(0, 0, payload.ok_or(Refusal::QueryOctets(query_octets))?);
@@ -251,32 +270,37 @@ impl Parameters {
         self.last_digits = u32::from_ne_bytes([0, 0, 0, b'-' ^ after_label]);
         frame[label_at + LABEL_LENGTH] = after_label;
         self.frame_octets = (dns_at + query_octets) as u32;
-        self.frame_words = self.frame_octets.div_ceil(WORD_OCTETS as u32);
-        let places = word_places(0, self.frame_octets as usize);
-        for (word, at) in self.frame.iter_mut().zip(places) {
-            *word = FrameWord { value: word_at(&frame, at), at: at as u64 };
+        let end = self.frame_octets as usize;
+        self.frame_words = whole_words(0, end) as u32;
+        for (index, word) in self.frame.iter_mut().take(self.frame_words as usize).enumerate() {
+            *word = word_at(&frame, index * WORD_OCTETS);
         }
+        self.frame_tail = word_at(&frame, end - WORD_OCTETS);
         self.question_end = (dns_at + workload.question_end()) as u32;
         self.set_question(&frame, label_at);
         Ok(())
     }
 
-    /// What follows the label, and its length before it.
+    /// What follows the label.
     fn set_question(&mut self, frame: &[u8], label_at: usize) {
         let end = self.question_end as usize;
         let from = label_at + LABEL_LENGTH;
-        let mut keep = [0; FRAME_WORDS * WORD_OCTETS];
-        keep[label_at - 1] = 0xff;
+        let mut keep = [0; FRAME_MAX_OCTETS];
         for (keep, octet) in keep[from..end].iter_mut().zip(&frame[from..end]) {
             *keep = if octet.is_ascii_alphabetic() { !0x20 } else { 0xff };
         }
-        // One word for the label's length; the suffix, type and class may be shorter than a word.
-        let places = std::iter::once(label_at - 1).chain(word_places(from.min(end - WORD_OCTETS), end));
-        for (word, at) in self.question.iter_mut().zip(places) {
+        let word = |at: usize| {
             let keep = word_at(&keep, at);
-            *word = QuestionWord { want: word_at(frame, at) & keep, keep, at: at as u64 };
-            self.question_words += 1;
+            QuestionWord { want: word_at(frame, at) & keep, keep }
+        };
+        // The suffix, type and class may be shorter than a word.
+        let from = from.min(end - WORD_OCTETS);
+        self.suffix_at = from as u32;
+        self.question_words = whole_words(from, end) as u32;
+        for (index, place) in self.question.iter_mut().take(self.question_words as usize).enumerate() {
+            *place = word(from + index * WORD_OCTETS);
         }
+        self.question_tail = word(end - WORD_OCTETS);
     }
 
     fn set_answers(
@@ -308,9 +332,9 @@ impl Parameters {
     }
 }
 
-/// Where words of 8 octets stand that cover a range of at least as many, the last of them up to its end.
-fn word_places(from: usize, end: usize) -> impl Iterator<Item = usize> {
-    (from..end).step_by(WORD_OCTETS).map(move |at| at.min(end - WORD_OCTETS))
+/// How many words of 8 octets stand in a range before a last one up to its end.
+fn whole_words(from: usize, end: usize) -> usize {
+    (end - from - 1) / WORD_OCTETS
 }
 
 fn word_at(octets: &[u8], at: usize) -> u64 {
@@ -377,12 +401,10 @@ mod tests {
         }
 
         #[test]
-        fn words_cover_a_range_exactly(from in 0usize..90, length in 8usize..80) {
-            let mut covered = [false; 180];
-            for at in word_places(from, from + length) {
-                covered[at..at + WORD_OCTETS].fill(true);
-            }
-            prop_assert!(covered.iter().enumerate().all(|(at, &is)| is == (from..from + length).contains(&at)));
+        fn words_and_their_tail_cover_a_range_exactly(from in 0usize..90, length in 8usize..80) {
+            let end = from + length;
+            let words = whole_words(from, end);
+            prop_assert!(words * WORD_OCTETS < length && (words + 1) * WORD_OCTETS >= length);
         }
     }
 

@@ -1,5 +1,7 @@
 //! A reflector in the kernel: every DNS query to a port goes back as an empty response, without a socket.
 
+use std::sync::atomic::Ordering;
+
 use crate::bpf::{Attached, BpfError, Counters, Mode, Object, Shared, attach, objects};
 
 /// A reflector on a device. It goes when this is dropped, and when the process dies.
@@ -26,18 +28,31 @@ pub struct ReflectorCounters {
 const SERIES_MS: u32 = 1 << 20;
 
 impl Reflector {
-    /// Reflects UDP datagrams to `port` that come in at a device, over IPv4 and IPv6, whatever their address. Without a
-    /// mode, native is tried first, then generic. On a veth, the peer needs an XDP program, too
+    /// Reflects DNS queries to `port` that come in at a device, over IPv4 and IPv6, whatever their address. Without a mode,
+    /// native is tried first, then generic. On a veth, the peer needs an XDP program, too
     /// ([`attach_pass`](crate::bpf::attach_pass)), or the answers vanish.
     ///
     /// # Errors
     /// XDP is not available, or the device is missing, occupied or takes no program.
     pub fn start(device: u32, port: u16, mode: Option<Mode>) -> Result<Self, BpfError> {
+        Self::with_series(device, port, mode, 0)
+    }
+
+    /// The same, noting when the queries come: [`Reflector::series`]. Reading the clock for each takes some of its speed.
+    ///
+    /// # Errors
+    /// Those of [`Reflector::start`].
+    pub fn start_timed(device: u32, port: u16, mode: Option<Mode>) -> Result<Self, BpfError> {
+        Self::with_series(device, port, mode, SERIES_MS)
+    }
+
+    fn with_series(device: u32, port: u16, mode: Option<Mode>, series_ms: u32) -> Result<Self, BpfError> {
         let globals: [(&str, &[u8]); 2] =
-            [("port", &port.to_be_bytes()), ("series_ms", &SERIES_MS.to_ne_bytes())];
-        let mut object = Object::load("reflector", objects::REFLECTOR, &globals, &[("series", SERIES_MS)])?;
+            [("port", &port.to_be_bytes()), ("series_ms", &series_ms.to_ne_bytes())];
+        let entries = series_ms.max(1);
+        let mut object = Object::load("reflector", objects::REFLECTOR, &globals, &[("series", entries)])?;
         let counters = object.counters("counters")?;
-        let series = Shared::new(object.take_map("series")?, SERIES_MS as usize)?;
+        let series = Shared::new(object.take_map("series")?, entries as usize)?;
         let attached = attach(object.program("reflector")?, device, mode)?;
         Ok(Self { counters, series, attached })
     }
@@ -48,10 +63,11 @@ impl Reflector {
         ReflectorCounters { reflected, responses, unfit, after_series }
     }
 
-    /// The queries that came in each millisecond since the first one, up to the last that brought any; at most 17
+    /// Of a timed one: the queries that came in each millisecond since the first one, up to the last that brought any; at most 17
     /// minutes. The times are the kernel's (`CLOCK_MONOTONIC`), so this judges the pacing of any sender.
     pub fn series(&self) -> Vec<u64> {
-        let mut series: Vec<u64> = (0..SERIES_MS as usize).map(|ms| self.series.get(ms)).collect();
+        let queries = self.series.words().iter().map(|queries| queries.load(Ordering::Relaxed));
+        let mut series: Vec<u64> = queries.collect();
         let length = series.iter().rposition(|&queries| queries > 0).map_or(0, |last| last + 1);
         series.truncate(length);
         series

@@ -7,6 +7,7 @@ pub mod xdp;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::bpf;
@@ -48,11 +49,6 @@ pub trait Transport {
 
     /// Its lane wants nothing more; others may, of what still comes in here.
     fn retire(&mut self) {}
-
-    /// Answers that came to a queue whose ring was not its own, and could not be counted, so far.
-    fn wrong_queue(&self) -> u64 {
-        0
-    }
 
     /// How often the network said that a query was not delivered (ICMP), so far.
     fn icmp_errors(&self) -> u64 {
@@ -113,22 +109,22 @@ impl std::error::Error for Unavailable {}
 ///
 /// # Errors
 /// It cannot, and why.
-pub fn check(backend: Backend, config: &UdpConfig) -> Result<String, Unavailable> {
+pub fn check(backend: Backend, server: SocketAddr) -> Result<String, Unavailable> {
     match backend {
         Backend::Udp => Ok(backend.name().into()),
-        Backend::Gso { allow_unsegmented } => match gso::unsegmented(config.server) {
+        Backend::Gso { allow_unsegmented } => match gso::unsegmented(server) {
             None => Ok(backend.name().into()),
             Some(_) if allow_unsegmented => Ok(format!("{} (unsegmented)", backend.name())),
             Some(why) => Err(Unavailable { backend, why }),
         },
-        Backend::Xdp => match xdp::check(config.server) {
+        Backend::Xdp => match xdp::check(server) {
             Ok(()) => Ok(backend.name().into()),
             Err(why) => Err(Unavailable { backend, why: why.to_string() }),
         },
         Backend::Kernel => {
             let unavailable = |why: String| Unavailable { backend, why };
             bpf::available().map_err(|why| unavailable(why.to_string()))?;
-            link::path_to(config.server).map_err(|why: PathError| unavailable(why.to_string()))?;
+            link::path_to(server).map_err(|why: PathError| unavailable(why.to_string()))?;
             Ok(backend.name().into())
         }
     }
@@ -228,13 +224,6 @@ impl Transport for AnyTransport {
         match self {
             Self::Udp(udp) => udp.retire(),
             Self::Xdp(xdp) => xdp.retire(),
-        }
-    }
-
-    fn wrong_queue(&self) -> u64 {
-        match self {
-            Self::Udp(udp) => udp.wrong_queue(),
-            Self::Xdp(xdp) => xdp.wrong_queue(),
         }
     }
 
