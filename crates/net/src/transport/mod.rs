@@ -189,7 +189,6 @@ impl Opener {
 }
 
 /// The transport of one of the Measurer's threads.
-#[expect(clippy::large_enum_variant, reason = "there is one for each thread")]
 pub enum AnyTransport {
     /// UDP sockets, with or without segments.
     Udp(UdpTransport),
