@@ -10,3 +10,4 @@ pub mod cli;
 pub mod lab;
 pub mod proxy;
 pub mod report;
+pub mod workload_file;

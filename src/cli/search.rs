@@ -39,7 +39,9 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let before = Manifest::take();
     let plan = args.search.plan(args.query.timeout_ns())?;
     let tester = args.tester.tester(args.query.first_name())?;
-    let target = args.query.target(args.server, plan.listen_ns);
+    args.query.workload.load_for_search()?;
+    let mut target = args.query.target(args.server, plan.listen_ns);
+    args.query.workload.apply(&args.query, &mut target)?;
     reach(&target, &tester)?;
     let mut results = empty_results("search");
     results.dut = Dut { name: "external".into(), address: args.server.to_string(), ..Dut::default() };
