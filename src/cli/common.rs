@@ -58,6 +58,7 @@ impl From<Unreached> for Failure {
     fn from(why: Unreached) -> Self {
         match why {
             Unreached::Interrupted => Self::new(EXIT_UNFIT, "interrupted; nothing was measured"),
+            Unreached::Tester(reason) => Self::new(EXIT_UNFIT, reason),
             Unreached::Server(reason) => Self::new(EXIT_FAILED, reason),
         }
     }
