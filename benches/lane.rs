@@ -10,7 +10,7 @@ use std::time::Instant;
 use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rtype};
 use engine::lane::{Lane, LaneSpec};
 use engine::pacer::{SECOND_NS, Schedule};
-use engine::workload::{Workload, WorkloadSpec};
+use engine::workload::{Variation, Workload, WorkloadSpec};
 
 const ROUNDS: u32 = 10;
 const QUERIES: u64 = 1 << 18;
@@ -48,6 +48,7 @@ fn workload() -> Workload {
         prefix: "2001:db8:64::/96".parse().expect("a prefix"),
         native: None,
         edns_octets: None,
+        variation: Variation::default(),
     })
     .expect("a short suffix")
 }

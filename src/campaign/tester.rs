@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use engine::pacer::Schedule;
+use engine::pacer::{Model, Schedule};
 use engine::querylog::QueryLog;
 use engine::record::{Outcome, Trial};
 use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_drops, place};
@@ -37,6 +37,8 @@ pub struct Target {
     pub tolerance: Tolerance,
     /// Which answers count.
     pub validity: Validity,
+    /// How the queries lie in time.
+    pub load: Model,
     /// The server's process, if it runs here.
     pub pid: Option<u32>,
     /// Keep a log of every query of a trial ([`Tried::log`]).
@@ -172,7 +174,7 @@ impl Tester {
         let names = spec.names.size();
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let started = SystemTime::now();
-        let io = transport::check(self.backend, &plan.udp).map_err(MeasureError::Backend)?;
+        let io = self.io(target)?;
         let device = device_to(target.server).ok();
         let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
@@ -180,10 +182,12 @@ impl Tester {
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
         self.next_name = (self.next_name + measured.schedule.queries) & (names - 1);
 
+        // It reads the device's counters itself, and a driver may count the answers that it takes among the dropped.
+        let own_account = self.backend == Backend::Kernel;
         let faults = OwnFaults {
             socket_drops: measured.socket_drops,
             wrong_queue: measured.wrong_queue,
-            device_drops: seen.own_device_drops(measured.stats.send_errors),
+            device_drops: if own_account { 0 } else { seen.own_device_drops(measured.stats.send_errors) },
             interrupted: measured.interrupted,
         };
         let mut trial =
@@ -195,13 +199,21 @@ impl Tester {
         trial.first_name = workload.spec().first_name;
         trial.icmp_errors = measured.icmp_errors;
         trial.io = measured.fallback.map_or(io.clone(), |fallback| format!("{io}: {fallback}"));
-        attribute(&mut trial, (seen, traffic), target);
+        attribute(&mut trial, (seen, traffic), target, own_account);
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
         let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
         let Measured { schedule, stats, .. } = measured;
         Ok(Tried { trial, latency_ns: stats.latency_ns, log: stats.log, workload, schedule, start_unix_ns })
+    }
+
+    /// What the record calls the way in which queries to the target leave.
+    ///
+    /// # Errors
+    /// The back-end cannot run here.
+    pub fn io(&self, target: &Target) -> Result<String, MeasureError> {
+        transport::check(self.backend, target.server).map_err(MeasureError::Backend)
     }
 
     /// What the Measurer's threads are told.
@@ -221,8 +233,10 @@ impl Tester {
             },
             prioritized: self.alone,
             log: target.log,
+            model: target.load,
         };
-        let (have, need) = (target.workload.names.size(), Schedule::new(0, rate_qps, duration_ns).queries);
+        let schedule = Schedule::with_model(0, rate_qps, duration_ns, target.load);
+        let (have, need) = (target.workload.names.size(), schedule.queries);
         let memory_octets = plan.memory_octets(self.cpus.len());
         match need {
             0 => Err(MeasureError::NoQueries),
@@ -293,8 +307,9 @@ struct Traffic {
     drops: u64,
 }
 
-/// Puts the counters of the machine and of the AuthDNS to the trial's account.
-fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target) {
+/// Puts the counters of the machine and of the AuthDNS to the trial's account; those of the device not where the back-end
+/// has an account of its own.
+fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target, own_account: bool) {
     let mut observation = seen.to_record(trial.sent, target.server.port());
     if let Some(auth) = auth {
         observation.auth_queries = Some(auth.queries);
@@ -309,6 +324,7 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &
     observation.dut_hottest_thread_pct =
         observation.dut_hottest_thread_pct.map(|pct| (pct * scale).min(100.0));
     let (softnet_drops, discards) = seen.kernel_drops();
+    let discards = if own_account { 0 } else { discards };
     let auth_drops = observation.auth_socket_drops.unwrap_or(0);
     for (place, drops) in [
         (place::SERVER_SOCKET_DROP, observation.dut_socket_drops.unwrap_or(0)),

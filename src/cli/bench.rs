@@ -78,14 +78,18 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let plan = args.search.plan(args.query.timeout_ns())?;
     let mut tester = args.tester.tester(args.query.first_name())?;
     let progress = Progress::new(args.search.json, &tester.watch);
-    let lab = Lab::start(args, &tester)?;
+    let peer = || peers::find(&args.peer).map(|peer| peer.name()).map_err(peer_failure);
+    let name = args.dut.map_or_else(peer, |_| Ok("external"))?;
+    let store = args.search.store(name)?;
+    let lab = Lab::start(args, &tester).inspect_err(|_| store.discard())?;
     tester.alone = lab.running.is_some() && lab.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     let target = Target { pid: lab.pid(), ..args.query.target(lab.server, plan.listen_ns) };
 
     let loop_listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     let hosted = lab.auth.hosted;
-    let looped =
-        direct_auth(&target, &[loop_listen], hosted).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    let looped = direct_auth(&target, &[loop_listen], hosted)
+        .map_err(|error| Failure::new(EXIT_UNFIT, error))
+        .inspect_err(|_| store.discard())?;
     let loop_target = Target { server: looped.authority.local_addrs()[0], pid: None, ..target.clone() };
 
     let mut results = empty_results("bench");
@@ -93,14 +97,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.ttl_s = Some(args.ttl);
     results.settings.auth = lab.auth_in_words();
-    let name = results.dut.name.clone();
     let Lab { auth, mut running, .. } = lab;
     let mut alive =
         || running.as_mut().map_or(Ok(()), |peer| peer.check_alive().map_err(|died| died.to_string()));
     let measured = conduct(
         &args.search,
         Conduct {
-            name: &name,
+            store,
             plan,
             tester,
             target,
@@ -114,9 +117,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
         results,
     )?;
     if let Some(peer) = running {
-        keep_log(&measured.directory, &name, peer);
+        keep_log(&measured.directory, name, peer);
     }
     measured.ended
+}
+
+fn peer_failure(error: peers::PeerError) -> Failure {
+    Failure::new(error.exit_code(), error)
 }
 
 fn check_machine(manifest: &Manifest) -> Result<(), Failure> {
@@ -159,7 +166,6 @@ impl Lab {
             ([], free) => free.to_vec(),
             (chosen, _) => chosen.to_vec(),
         };
-        let peer_failure = |error: peers::PeerError| Failure::new(error.exit_code(), error);
         let peer = peers::find(&args.peer).map_err(peer_failure)?;
         let listen =
             peers::free_port(IpAddr::V6(Ipv6Addr::LOCALHOST)).map_err(|e| Failure::new(EXIT_UNFIT, e))?;

@@ -10,9 +10,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use dns64::wire::Name;
 use dns64::{NameSpace, Prefix};
+use engine::pacer::Model;
 use engine::record::Settings;
 use engine::trial::{Tolerance, Validity};
-use engine::workload::WorkloadSpec;
+use engine::workload::{Variation, WorkloadSpec};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -155,7 +156,9 @@ impl QueryArgs {
                 prefix: self.prefix,
                 native: (self.aaaa_share > 0).then_some((self.aaaa_share, self.aaaa_prefix)),
                 edns_octets: self.edns,
+                variation: Variation::default(),
             },
+            load: Model::Constant,
             timeout_ns,
             listen_ns: listen_ns.max(timeout_ns),
             tolerance: Tolerance::for_timeout(timeout_ns),

@@ -95,6 +95,16 @@ impl SearchOptions {
         Ok(plan)
     }
 
+    /// The result directory, `--out` or one with this name in it. It is made before any server is started, so that one
+    /// that cannot be written is known first; who then cannot measure discards it.
+    ///
+    /// # Errors
+    /// It cannot be made or written, or holds results already.
+    pub fn store(&self, name: &str) -> Result<Store, Failure> {
+        Store::create(Path::new("results"), self.out.as_deref(), name, SystemTime::now())
+            .map_err(|error| Failure::new(EXIT_UNFIT, error))
+    }
+
     /// The part of the record's settings that the plan fixes.
     pub fn settings(plan: &Plan, base: Settings) -> Settings {
         Settings {
@@ -112,8 +122,8 @@ impl SearchOptions {
 
 /// What [`conduct`] needs.
 pub struct Conduct<'a> {
-    /// The server's name, for the directory.
-    pub name: &'a str,
+    /// The result directory.
+    pub store: Store,
     /// Lengths and counts.
     pub plan: Plan,
     /// The Tester.
@@ -149,14 +159,13 @@ pub struct Conducted {
 pub fn conduct(
     options: &SearchOptions,
     conduct: Conduct<'_>,
-    results: Results,
+    mut results: Results,
 ) -> Result<Conducted, Failure> {
-    let Conduct { name, plan, tester, mut target, auth, selftest, progress, alive, before, outputs } =
+    let Conduct { store, plan, tester, mut target, auth, selftest, progress, alive, before, outputs } =
         conduct;
-    let mut writing = outputs.begin(&mut target, &tester)?;
-    let base = PathBuf::from("results");
-    let store = Store::create(&base, options.out.as_deref(), name, SystemTime::now())
-        .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    let discard = |_: &Failure| store.discard();
+    results.settings.io = tester.io(&target).map_err(Failure::from).inspect_err(discard)?;
+    let mut writing = outputs.begin(&mut target, &tester).inspect_err(discard)?;
     let directory = store.directory().to_path_buf();
     announce(&progress, options, &plan, &results, &before)?;
     store.save_json("manifest.json", &before).map_err(|error| Failure::new(EXIT_UNFIT, error))?;

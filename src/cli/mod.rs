@@ -33,6 +33,9 @@ pub const EXIT_UNFIT: u8 = 3;
 #[derive(Debug, Parser)]
 #[command(name = "sextant", version, propagate_version = true, after_help = EXAMPLES)]
 pub struct Cli {
+    /// Run in this network namespace ('ip netns' lists them, 'sextant lab up' makes some)
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Everywhere")]
+    netns: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -72,7 +75,12 @@ enum Command {
 /// Parses the command line, does what it asks and returns the exit code.
 pub fn main() -> ExitCode {
     // clap exits with 2 on bad usage, as we do.
-    let outcome = match Cli::parse().command {
+    let Cli { netns, command } = Cli::parse();
+    // Before any thread is started: a thread has the namespace of the one that started it.
+    if let Some(error) = netns.and_then(|name| net::netns::enter(&name).err()) {
+        return complain(&error.into());
+    }
+    let outcome = match command {
         Command::Bench(args) => bench::run(&args),
         Command::Trial(args) => trial::run(&args),
         Command::Search(args) => search::run(&args),

@@ -43,14 +43,15 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let plan = args.search.plan(args.query.timeout_ns())?;
     let tester = args.tester.tester(args.query.first_name())?;
     let target = args.query.target(args.server, plan.listen_ns);
-    reach(&target, &tester)?;
+    let store = args.search.store("search")?;
+    reach(&target, &tester).inspect_err(|_| store.discard())?;
     let mut results = empty_results("search");
     results.dut = Dut { name: "external".into(), address: args.server.to_string(), ..Dut::default() };
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.auth = "not ours".into();
     let progress = Progress::new(args.search.json, &tester.watch);
     let parts = Conduct {
-        name: "search",
+        store,
         plan,
         tester,
         target,

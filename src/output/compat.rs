@@ -11,7 +11,7 @@ use engine::pacer::SECOND_NS;
 use engine::querylog::QueryLog;
 
 use super::Finished;
-use super::rows::{Names, Row, rows_of};
+use super::rows::{Questions, Row, rows_of, was_planned};
 
 /// Writes the file.
 ///
@@ -19,10 +19,11 @@ use super::rows::{Names, Row, rows_of};
 /// Those of the writer.
 pub fn write(out: &mut impl Write, finished: &Finished<'_>, log: &QueryLog) -> io::Result<()> {
     header(out, finished, log)?;
-    let mut names = Names::new(&finished.tried.workload);
+    let mut questions = Questions::new(&finished.tried.workload);
     for thread in 0..finished.threads.max(1) as u64 {
         for row in rows_of(finished, log, thread) {
-            line(out, &names.name(row.number), thread, &row, finished.timeout_ns)?;
+            let (name, _) = questions.of(row.number).unwrap_or_default();
+            line(out, &name, thread, &row, finished.timeout_ns)?;
         }
     }
     Ok(())
@@ -35,7 +36,8 @@ fn header(out: &mut impl Write, finished: &Finished<'_>, log: &QueryLog) -> io::
     writeln!(out, "dns64perf++ test parameters")?;
     writeln!(out, "server: {}", finished.server.ip())?;
     writeln!(out, "port: {}", finished.server.port())?;
-    writeln!(out, "number of requests: {}", log.len())?;
+    let requests = log.iter().filter(|(_, entry)| was_planned(finished, entry)).count();
+    writeln!(out, "number of requests: {requests}")?;
     writeln!(out, "burst size: 1")?;
     writeln!(out, "number of threads: {threads}")?;
     writeln!(out, "delay between bursts: {delay_ns} ns\n")?;

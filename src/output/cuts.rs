@@ -6,6 +6,7 @@ use engine::record::Interval;
 use hdrhistogram::Histogram;
 
 use super::Finished;
+use super::rows::was_planned;
 
 /// The queries that were due in an interval and written.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ pub fn series(finished: &Finished<'_>, log: &QueryLog, interval_ns: u64) -> Vec<
             ..Interval::default()
         })
         .collect();
-    for (number, entry) in log.iter() {
+    for (number, entry) in log.iter().filter(|(_, entry)| was_planned(finished, entry)) {
         let due_ns = match entry.scheduled_ns {
             0 => finished.tried.schedule.due_ns(number),
             due_ns => due_ns,

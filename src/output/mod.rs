@@ -76,8 +76,14 @@ impl Outputs {
 
     /// Whether any of them needs the list of all queries.
     pub fn need_log(&self) -> bool {
-        let lists = [Format::CompatCsv, Format::QueriesCsv, Format::QueriesParquet];
-        self.interval_ns.is_some() || self.files.iter().any(|(format, _)| lists.contains(format))
+        self.files.iter().any(|(format, _)| self.is_listing(*format))
+    }
+
+    fn is_listing(&self, format: Format) -> bool {
+        match format {
+            Format::CompatCsv | Format::QueriesCsv | Format::QueriesParquet => true,
+            Format::DnsMetrics | Format::Hlog | Format::Series => self.interval_ns.is_some(),
+        }
     }
 
     /// Whether they could all be written, as far as can be known before a trial.
@@ -107,6 +113,11 @@ impl Outputs {
     fn write_one(&self, format: Format, path: &Path, finished: &Finished<'_>) -> io::Result<()> {
         let none = QueryLog::default();
         let log = finished.tried.log.as_ref().unwrap_or(&none);
+        if log.is_empty() && self.is_listing(format) {
+            let message =
+                format!("cannot write {}: this back-end keeps no list of all queries", path.display());
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
         let intervals = self.interval_ns.map(|interval_ns| (log, interval_ns));
         sink::write_to(path, |out| match format {
             Format::CompatCsv => compat::write(out, finished, log),
@@ -139,7 +150,7 @@ pub(crate) mod tests {
     use engine::pacer::{SECOND_NS, Schedule};
     use engine::querylog::{Class, Entry};
     use engine::record::{Interval, Outcome, Trial};
-    use engine::workload::{Workload, WorkloadSpec};
+    use engine::workload::{Variation, Workload, WorkloadSpec};
     use hdrhistogram::Histogram;
 
     pub(crate) const START_UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -183,6 +194,7 @@ pub(crate) mod tests {
                 prefix: "2001:db8:64::/96".parse().unwrap(),
                 native: None,
                 edns_octets: None,
+                variation: Variation::default(),
             })
             .unwrap();
             let log = Some(log);

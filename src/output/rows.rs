@@ -50,10 +50,18 @@ impl Row {
     }
 }
 
+/// Whether there was such a query. In a closed loop the list has room for more than came of it.
+pub fn was_planned(finished: &Finished<'_>, entry: &Entry) -> bool {
+    entry.class != Class::Unsent || !finished.tried.schedule.model.is_closed()
+}
+
 /// The queries in the order of their numbers.
 pub fn rows<'a>(finished: &Finished<'a>, log: &'a QueryLog) -> impl Iterator<Item = Row> + use<'a> {
+    let finished = *finished;
     let (start_ns, start_unix_ns) = (finished.tried.schedule.start_ns, finished.tried.start_unix_ns);
-    log.iter().map(move |(number, entry)| Row::new(number, entry, start_ns, start_unix_ns))
+    log.iter()
+        .filter(move |(_, entry)| was_planned(&finished, entry))
+        .map(move |(number, entry)| Row::new(number, entry, start_ns, start_unix_ns))
 }
 
 /// The queries of one of the Measurer's threads, in the order of their numbers.
@@ -63,10 +71,11 @@ pub fn rows_of<'a>(
     thread: u64,
 ) -> impl Iterator<Item = Row> + use<'a> {
     let (start_ns, start_unix_ns) = (finished.tried.schedule.start_ns, finished.tried.start_unix_ns);
-    let threads = finished.threads.max(1);
+    let (finished, threads) = (*finished, finished.threads.max(1));
     (0..)
         .map(move |own| thread + own * threads as u64)
         .map_while(move |number| Some((number, log.get(number)?)))
+        .filter(move |(_, entry)| was_planned(&finished, entry))
         .map(move |(number, entry)| Row::new(number, entry, start_ns, start_unix_ns))
 }
 
@@ -82,21 +91,28 @@ pub fn class_word(class: Class) -> &'static str {
     }
 }
 
-/// Names of queries, in presentation format with the final dot.
-pub struct Names<'a> {
+/// What queries ask.
+pub struct Questions<'a> {
     workload: &'a Workload,
-    query: Vec<u8>,
+    query: [u8; QUERY_OCTETS_MAX],
 }
 
-impl<'a> Names<'a> {
+/// The longest query in octets: what the transports have room for.
+const QUERY_OCTETS_MAX: usize = 512;
+
+impl<'a> Questions<'a> {
     /// Those of a workload.
     pub fn new(workload: &'a Workload) -> Self {
-        Self { workload, query: vec![0; workload.query_octets()] }
+        Self { workload, query: [0; QUERY_OCTETS_MAX] }
     }
 
-    /// The name that query `number` asks for.
-    pub fn name(&mut self, number: u64) -> String {
-        self.workload.write(number, 0, &mut self.query);
-        Name::parse(&self.query, HEADER_LENGTH).map_or(String::new(), |(name, _)| name.to_string())
+    /// The name that query `number` asks for, in presentation format with the final dot, and the type; `None` where the
+    /// workload does not know it any more.
+    pub fn of(&mut self, number: u64) -> Option<(String, u16)> {
+        let length = self.workload.write(number, 0, &mut self.query);
+        let query = self.query.get(..length)?;
+        let (name, end) = Name::parse(query, HEADER_LENGTH).ok()?;
+        let qtype = query.get(end..)?.first_chunk()?;
+        Some((name.to_string(), u16::from_be_bytes(*qtype)))
     }
 }

@@ -145,7 +145,7 @@ fn every_file_says_what_the_record_says() {
     assert!(of("invalid") > 0 && of("late") > 0 && of("lost") > 0, "{trial}");
 
     let queries = rows(&file("queries.csv"));
-    let count = |class: &str| queries.iter().filter(|row| &row[5] == class).count() as u64;
+    let count = |class: &str| queries.iter().filter(|row| &row[6] == class).count() as u64;
     assert_eq!(queries.len() as u64, of("scheduled"));
     for class in ["valid", "invalid", "late", "lost"] {
         assert_eq!(count(class), of(class), "{class}");
@@ -154,7 +154,7 @@ fn every_file_says_what_the_record_says() {
     let numbers: Vec<u64> = queries.iter().map(|row| row[0].parse().unwrap()).collect();
     assert!(numbers.into_iter().eq(0..1100));
     let slowest_ns =
-        queries.iter().filter(|row| &row[5] == "valid").map(|row| row[7].parse::<u64>().unwrap()).max();
+        queries.iter().filter(|row| &row[6] == "valid").map(|row| row[8].parse::<u64>().unwrap()).max();
     let recorded_ns = trial.pointer("/latency_ns/max").unwrap().as_u64().unwrap();
     assert!(slowest_ns.unwrap().abs_diff(recorded_ns) <= recorded_ns / 500, "three digits of {slowest_ns:?}");
 
@@ -402,7 +402,7 @@ fn a_search_numbers_the_files_of_its_trials() {
     assert!(!trials.is_empty());
     for (index, trial) in trials.iter().enumerate() {
         let queries = rows(Path::new(&at(&format!("queries-{:04}.csv", index + 1))));
-        let valid = queries.iter().filter(|row| &row[5] == "valid").count() as u64;
+        let valid = queries.iter().filter(|row| &row[6] == "valid").count() as u64;
         assert_eq!((queries.len() as u64, valid), (number(trial, "scheduled"), number(trial, "valid")));
         let metrics = std::fs::read_to_string(at(&format!("m-{:04}.json", index + 1))).unwrap();
         assert_eq!(

@@ -103,11 +103,11 @@ impl Responder {
             let mut stage = Stage { socket, later: Vec::new() };
             let mut buffer = [0; 2048];
             while !end.load(Ordering::Relaxed) {
-                if let Ok((length, from)) = stage.socket.recv_from(&mut buffer) {
-                    if let Some(query) = Query::read(&buffer[..length], from) {
-                        count.fetch_add(1, Ordering::Relaxed);
-                        script(&mut stage, &query);
-                    }
+                let received = stage.socket.recv_from(&mut buffer).ok();
+                let query = received.and_then(|(length, from)| Query::read(&buffer[..length], from));
+                if let Some(query) = query {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    script(&mut stage, &query);
                 }
                 stage.send_due();
             }

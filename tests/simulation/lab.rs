@@ -8,7 +8,7 @@ use engine::lane::{Lane, LaneSpec};
 use engine::pacer::{SECOND_NS, Schedule};
 use engine::record::Trial;
 use engine::trial::{OwnFaults, Tolerance, Validity, conclude};
-use engine::workload::{Workload, WorkloadSpec};
+use engine::workload::{Variation, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use net::sim::{Conditions, Host, Network, Packet};
 use sextant::authority::{ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig};
@@ -237,6 +237,7 @@ fn workload() -> Workload {
         prefix: EXPECTED.parse().unwrap(),
         native: None,
         edns_octets: None,
+        variation: Variation::default(),
     })
     .unwrap()
 }

@@ -1,10 +1,10 @@
 //! What a reply is worth: is it the right answer to the query whose question it repeats?
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use dns64::wire::{Header, Name, Record, Records, Section, rcode, rtype};
+use dns64::wire::{CLASS_IN, HEADER_LENGTH, Header, Name, Record, Records, Section, rcode, rtype};
 
-use crate::workload::Workload;
+use crate::workload::Expectation;
 
 /// Why an answer in time is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,8 +17,10 @@ pub enum Defect {
     Rcode(u8),
     /// No AAAA record for the name asked, nor at the end of its CNAME chain.
     NoAaaa,
-    /// AAAA records, but none with the address expected; the first of them.
-    WrongAddress(Ipv6Addr),
+    /// No A record for the name asked, nor at the end of its CNAME chain, where A was asked for.
+    NoA,
+    /// Records of the type asked for, but none with the address expected; the first of them.
+    WrongAddress(IpAddr),
 }
 
 impl std::fmt::Display for Defect {
@@ -26,18 +28,31 @@ impl std::fmt::Display for Defect {
         match self {
             Self::Malformed => f.write_str("malformed"),
             Self::Truncated => f.write_str("truncated (TC)"),
-            Self::Rcode(code) => match *code {
-                rcode::FORMERR => f.write_str("FORMERR"),
-                rcode::SERVFAIL => f.write_str("SERVFAIL"),
-                rcode::NXDOMAIN => f.write_str("NXDOMAIN"),
-                rcode::NOTIMP => f.write_str("NOTIMP"),
-                rcode::REFUSED => f.write_str("REFUSED"),
-                other => write!(f, "RCODE {other}"),
-            },
+            Self::Rcode(code) => f.write_str(&rcode_name(*code)),
             Self::NoAaaa => f.write_str("no AAAA record"),
+            Self::NoA => f.write_str("no A record"),
             Self::WrongAddress(_) => f.write_str("wrong address"),
         }
     }
+}
+
+/// The name of an RCODE from 0 to 15 (IANA).
+pub fn rcode_name(code: u8) -> String {
+    const NAMES: [&str; 12] = [
+        "NOERROR",
+        "FORMERR",
+        "SERVFAIL",
+        "NXDOMAIN",
+        "NOTIMP",
+        "REFUSED",
+        "YXDOMAIN",
+        "YXRRSET",
+        "NXRRSET",
+        "NOTAUTH",
+        "NOTZONE",
+        "DSOTYPENI",
+    ];
+    NAMES.get(usize::from(code)).map_or_else(|| format!("RCODE {code}"), |name| (*name).to_owned())
 }
 
 /// What was found in a reply.
@@ -49,9 +64,16 @@ pub struct Judgement {
     pub compat: bool,
 }
 
-/// Judges a reply to query `n` whose question has been compared already ([`Workload::number_of`]).
-pub fn judge(workload: &Workload, n: u64, header: &Header, reply: &[u8]) -> Judgement {
-    Judgement { strict: judge_strictly(workload, n, header, reply), compat: is_compat(header) }
+/// Judges a reply whose question has been compared already and ends at `question_end`.
+#[inline]
+pub fn judge(expected: Expectation, header: &Header, reply: &[u8], question_end: usize) -> Judgement {
+    let compat = is_compat(header);
+    let strict = match expected {
+        Expectation::Response => Ok(()),
+        Expectation::Aaaa(address) if compat && begins_with(reply, question_end, header, address) => Ok(()),
+        _ => judge_strictly(expected, header, reply, question_end),
+    };
+    Judgement { strict, compat }
 }
 
 /// dns64perf++'s rule: a NOERROR response with any answer record.
@@ -59,15 +81,34 @@ pub fn is_compat(header: &Header) -> bool {
     header.rcode() == rcode::NOERROR && header.counts[1] > 0
 }
 
-fn judge_strictly(workload: &Workload, n: u64, header: &Header, reply: &[u8]) -> Result<(), Defect> {
+/// Whether the first record is the AAAA expected, its owner a pointer to the question, as nearly every server writes it.
+fn begins_with(reply: &[u8], question_end: usize, header: &Header, address: Ipv6Addr) -> bool {
+    const OWNER_TYPE_CLASS: [u8; 6] = [0xc0, HEADER_LENGTH as u8, 0, rtype::AAAA as u8, 0, CLASS_IN as u8];
+    let Some(record) = reply.get(question_end..).and_then(<[u8]>::first_chunk::<28>) else { return false };
+    !header.has(Header::TC)
+        && record[..6] == OWNER_TYPE_CLASS
+        && record[10..12] == [0, 16]
+        && record[12..] == address.octets()
+}
+
+fn judge_strictly(
+    expected: Expectation,
+    header: &Header,
+    reply: &[u8],
+    question_end: usize,
+) -> Result<(), Defect> {
     if header.rcode() != rcode::NOERROR {
         return Err(Defect::Rcode(header.rcode()));
     }
     if header.has(Header::TC) {
         return Err(Defect::Truncated);
     }
-    let expected = workload.expected(n);
-    let answers = Records::new(reply, header, workload.question_end());
+    let (wanted, none) = match expected {
+        Expectation::Aaaa(_) => (rtype::AAAA, Defect::NoAaaa),
+        Expectation::A(_) => (rtype::A, Defect::NoA),
+        Expectation::Response => return Ok(()),
+    };
+    let answers = Records::new(reply, header, question_end);
     let mut owner: Option<Name> = None;
     let mut wrong = None;
     for record in answers {
@@ -75,28 +116,40 @@ fn judge_strictly(workload: &Workload, n: u64, header: &Header, reply: &[u8]) ->
         if record.section != Section::Answer {
             break;
         }
-        match record.rtype {
-            rtype::AAAA if belongs(&record, owner.as_ref(), reply) => {
-                let octets: [u8; 16] = record.rdata.try_into().map_err(|_| Defect::Malformed)?;
-                if octets == expected.octets() {
-                    return Ok(());
-                }
-                wrong.get_or_insert(Ipv6Addr::from(octets));
+        if record.rtype == wanted && belongs(&record, owner.as_ref(), reply) {
+            let address = address_of(&record).ok_or(Defect::Malformed)?;
+            if matches(expected, address) {
+                return Ok(());
             }
-            rtype::CNAME if belongs(&record, owner.as_ref(), reply) => {
-                owner = Some(record.name_in_rdata(0).map_err(|_| Defect::Malformed)?.0);
-            }
-            _ => {}
+            wrong.get_or_insert(address);
+        } else if record.rtype == rtype::CNAME && belongs(&record, owner.as_ref(), reply) {
+            owner = Some(record.name_in_rdata(0).map_err(|_| Defect::Malformed)?.0);
         }
     }
-    Err(wrong.map_or(Defect::NoAaaa, Defect::WrongAddress))
+    Err(wrong.map_or(none, Defect::WrongAddress))
+}
+
+/// The address of an A or AAAA record.
+fn address_of(record: &Record<'_>) -> Option<IpAddr> {
+    match record.rtype {
+        rtype::AAAA => <[u8; 16]>::try_from(record.rdata).ok().map(IpAddr::from),
+        _ => <[u8; 4]>::try_from(record.rdata).ok().map(|octets| Ipv4Addr::from(octets).into()),
+    }
+}
+
+fn matches(expected: Expectation, address: IpAddr) -> bool {
+    match expected {
+        Expectation::Aaaa(right) => address == IpAddr::V6(right),
+        Expectation::A(right) => address == IpAddr::V4(right),
+        Expectation::Response => true,
+    }
 }
 
 /// Whether the record's owner is the name asked for or, after a CNAME, that one's target.
 fn belongs(record: &Record<'_>, target: Option<&Name>, reply: &[u8]) -> bool {
     match target {
         None if record.owner_is_question_pointer() => true,
-        None => Name::parse(reply, dns64::wire::HEADER_LENGTH)
+        None => Name::parse(reply, HEADER_LENGTH)
             .is_ok_and(|(asked, _)| record.owner().is_ok_and(|owner| owner == asked)),
         Some(target) => record.owner().is_ok_and(|owner| owner == *target),
     }
@@ -106,7 +159,7 @@ fn belongs(record: &Record<'_>, target: Option<&Name>, reply: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::workload::tests::workload;
-    use dns64::wire::{CLASS_IN, Message, Question, Writer};
+    use dns64::wire::{Message, Question, Writer};
     use proptest::prelude::*;
 
     /// A reply to query 7, with flags and answer records as told.
@@ -122,7 +175,11 @@ mod tests {
     }
 
     fn judged(octets: &[u8]) -> Judgement {
-        judge(&workload(0), 7, &Header::parse(octets).unwrap(), octets)
+        judged_for(Expectation::Aaaa(workload(0).expected(7)), octets)
+    }
+
+    fn judged_for(expected: Expectation, octets: &[u8]) -> Judgement {
+        judge(expected, &Header::parse(octets).unwrap(), octets, workload(0).question_end())
     }
 
     fn add_aaaa(writer: &mut Writer<'_>, owner: &Name, address: &str) {
@@ -157,6 +214,25 @@ mod tests {
         let truncated = reply(Header::TC, |w, q| add_aaaa(w, &q.name, "2001:db8:64::a00:7"));
         assert_eq!(strict(&truncated), Defect::Truncated);
         assert_eq!(judged(&reply(2, |_, _| ())), Judgement { strict: Err(Defect::Rcode(2)), compat: false });
+    }
+
+    #[test]
+    fn a_queries_and_reflectors_have_their_own_right_answers() {
+        let a = |last: u8| {
+            reply(0, |w, q| {
+                w.record(Section::Answer, &q.name, rtype::A, CLASS_IN, 60, &[10, 0, 0, last]).unwrap();
+            })
+        };
+        let expected = Expectation::A([10, 0, 0, 7].into());
+        assert_eq!(judged_for(expected, &a(7)).strict, Ok(()));
+        assert_eq!(
+            judged_for(expected, &a(8)).strict,
+            Err(Defect::WrongAddress(IpAddr::from([10, 0, 0, 8])))
+        );
+        let aaaa = reply(0, |w, q| add_aaaa(w, &q.name, "2001:db8:64::a00:7"));
+        assert_eq!(judged_for(expected, &aaaa).strict, Err(Defect::NoA));
+        let refused = Judgement { strict: Ok(()), compat: false };
+        assert_eq!(judged_for(Expectation::Response, &reply(5, |_, _| ())), refused);
     }
 
     #[test]

@@ -238,6 +238,31 @@ pub struct Trial {
     pub invalid_reasons: BTreeMap<String, u64>,
     /// What the machine's counters said.
     pub observation: Option<Observation>,
+    /// The load model as on the command line, for example `poisson:0`; empty in records of older programs, which knew
+    /// the constant rate only.
+    #[serde(default)]
+    pub load: String,
+    /// Answers set the pace: the rate is what the server and the window made of each other, and latency counts from the
+    /// sending. Such a trial says nothing about a rate that clients ask for.
+    #[serde(default)]
+    pub closed_loop: bool,
+    /// Of a closed loop of experiments: how long they took.
+    #[serde(default)]
+    pub experiments: Option<Experiments>,
+    /// First answers to queries, in time or late, by their RCODE.
+    #[serde(default)]
+    pub rcodes: BTreeMap<String, u64>,
+}
+
+/// Experiments of 256 queries, as dns64perf2 makes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Experiments {
+    /// How many came to their end.
+    pub count: u64,
+    /// Mean time from the first query to the last answer in ns; 256 / mean is dns64perf2's q/s of one thread.
+    pub mean_ns: f64,
+    /// Standard deviation of that in ns.
+    pub sd_ns: f64,
 }
 
 /// Latencies in nanoseconds.

@@ -3,13 +3,14 @@
 mod import;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use hdrhistogram::Histogram;
 
 use crate::matcher::Defect;
-use crate::pacer::{SECOND_NS, Schedule};
+use crate::pacer::{Model, SECOND_NS, Schedule};
 use crate::querylog::QueryLog;
-use crate::record::{Interval, Latency, ScheduleError, Window, Windows};
+use crate::record::{Experiments, Interval, Latency, ScheduleError, Window, Windows};
 
 /// A millisecond in ns.
 const MS_NS: u64 = 1_000_000;
@@ -47,14 +48,24 @@ pub struct Stats {
     pub latency_from_send_ns: Histogram<u64>,
     /// Of all queries: how late they were sent, in ns.
     pub lateness_ns: Histogram<u64>,
+    /// RCODEs of first answers, in time or late, by their number.
+    pub rcodes: [u64; 16],
+    /// How often queries were due, but the file or pipe that they come from had none ready.
+    pub starved: u64,
+    /// Why there were no more queries before the end of the schedule.
+    pub ran_out: Option<String>,
+    /// Of a closed loop of experiments: how long they took.
+    pub experiments: Spread,
     /// Defects of invalid answers; wrong addresses are one kind, the first is kept.
     pub defects: BTreeMap<String, u64>,
     /// The first wrong address, with the one expected.
-    pub wrong_address: Option<(std::net::Ipv6Addr, std::net::Ipv6Addr)>,
+    pub wrong_address: Option<(IpAddr, IpAddr)>,
     /// Every single query, where [`crate::lane::LaneSpec::log`] asked for it.
     pub log: Option<QueryLog>,
     schedule: Schedule,
     sent_by_ms: Vec<u32>,
+    /// Counted only where the schedule has no closed form.
+    due_by_ms: Vec<u32>,
     valid_by_second: Vec<u64>,
 }
 
@@ -62,6 +73,7 @@ impl Stats {
     /// Empty ones for a trial.
     pub fn new(schedule: Schedule) -> Self {
         let duration_ns = schedule.end_ns() - schedule.start_ns;
+        let windows = (duration_ns.div_ceil(MS_NS) + 1) as usize;
         let histogram = || {
             // Three digits of 1 ns to 100 s: the bounds are valid for the crate.
             Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, 3).expect("constant bounds")
@@ -80,12 +92,17 @@ impl Stats {
             latency_sum_ns: 0,
             latency_from_send_ns: histogram(),
             lateness_ns: histogram(),
+            rcodes: [0; 16],
+            starved: 0,
+            ran_out: None,
+            experiments: Spread::default(),
             defects: BTreeMap::new(),
             wrong_address: None,
             log: None,
             schedule,
             // What is sent after the end of the schedule falls into the last, open window.
-            sent_by_ms: vec![0; (duration_ns.div_ceil(MS_NS) + 1) as usize],
+            sent_by_ms: vec![0; windows],
+            due_by_ms: vec![0; if schedule.is_closed_form() { 0 } else { windows }],
             valid_by_second: vec![0; duration_ns.div_ceil(SECOND_NS) as usize],
         }
     }
@@ -93,7 +110,8 @@ impl Stats {
     /// About how much memory [`Stats::new`] allocates for a schedule, in octets.
     pub fn memory_octets(schedule: &Schedule) -> u64 {
         let duration_ns = schedule.end_ns() - schedule.start_ns;
-        duration_ns / MS_NS * size_of::<u32>() as u64 + duration_ns / SECOND_NS * size_of::<u64>() as u64
+        2 * (duration_ns / MS_NS) * size_of::<u32>() as u64
+            + duration_ns / SECOND_NS * size_of::<u64>() as u64
     }
 
     /// Moves the schedule before anything is counted.
@@ -101,7 +119,16 @@ impl Stats {
         self.schedule.start_ns = start_ns;
     }
 
+    /// Notes when a query is due, where the schedule has no closed form.
+    pub(crate) fn note_due(&mut self, due_ns: u64) {
+        let window = (due_ns.saturating_sub(self.schedule.start_ns) / MS_NS) as usize;
+        if let Some(last) = self.due_by_ms.len().checked_sub(1) {
+            self.due_by_ms[window.min(last)] += 1;
+        }
+    }
+
     /// Notes the sending of a query.
+    #[inline]
     pub fn note_sent(&mut self, due_ns: u64, now_ns: u64) {
         self.sent += 1;
         self.lateness_ns.saturating_record(now_ns.saturating_sub(due_ns));
@@ -117,6 +144,7 @@ impl Stats {
     }
 
     /// Notes a valid answer.
+    #[inline]
     pub fn note_valid(&mut self, due_ns: u64, lateness_ns: u64, now_ns: u64) {
         self.valid += 1;
         let latency_ns = now_ns.saturating_sub(due_ns);
@@ -131,7 +159,7 @@ impl Stats {
 
     /// Notes an answer in time that is wrong.
     #[cold]
-    pub fn note_invalid(&mut self, defect: Defect, expected: std::net::Ipv6Addr) {
+    pub fn note_invalid(&mut self, defect: Defect, expected: IpAddr) {
         self.invalid += 1;
         *self.defects.entry(defect.to_string()).or_default() += 1;
         if let Defect::WrongAddress(address) = defect {
@@ -167,11 +195,16 @@ impl Stats {
         ] {
             own.add(others).expect("all histograms have the same bounds");
         }
+        add(&mut self.rcodes, &other.rcodes);
+        self.starved += other.starved;
+        self.ran_out = self.ran_out.take().or(other.ran_out);
+        self.experiments.merge(&other.experiments);
         for (defect, count) in other.defects {
             *self.defects.entry(defect).or_default() += count;
         }
         self.wrong_address = self.wrong_address.or(other.wrong_address);
         add(&mut self.sent_by_ms, &other.sent_by_ms);
+        add(&mut self.due_by_ms, &other.due_by_ms);
         add(&mut self.valid_by_second, &other.valid_by_second);
         match (&mut self.log, other.log) {
             (Some(own), Some(others)) => own.merge(others),
@@ -231,8 +264,12 @@ impl Stats {
         Windows { ms1: self.window(1), ms10: self.window(10), ms100: self.window(100) }
     }
 
-    /// Queries that were sent in another 10 ms window than they were due in.
+    /// Queries that were sent in another 10 ms window than they were due in. A burst takes its time, and where it falls
+    /// among the windows says nothing: of bursts it is those sent more than half such a window late.
     pub fn displaced(&self) -> u64 {
+        if matches!(self.schedule.model, Model::Burst { .. }) {
+            return self.lateness_ns.count_between(5 * MS_NS, HISTOGRAM_MAX_NS);
+        }
         let after_the_end = u64::from(self.sent_by_ms[self.sent_by_ms.len() - 1]);
         self.counts(10).map(|(sent, due)| sent.saturating_sub(due + 1)).sum::<u64>() + after_the_end
     }
@@ -250,11 +287,13 @@ impl Stats {
     /// A window is uneven only if it is off by more than one query, which a query sent a moment late can make.
     fn window(&self, length_ms: usize) -> Window {
         let nominal = self.schedule.rate_qps as f64 * length_ms as f64 / 1000.0;
+        let changing = matches!(self.schedule.model, Model::Steps(_) | Model::Ramp { .. });
         let (mut worst_pct, mut squares, mut off, mut windows) = (0f64, 0f64, 0f64, 0f64);
         for (sent, due) in self.counts(length_ms) {
             let deviation = sent.abs_diff(due) as f64;
-            worst_pct = worst_pct.max(deviation / nominal * 100.0);
-            off += f64::from(u8::from((deviation - 1.0) / nominal * 100.0 > UNEVEN_PCT));
+            let whole = if changing { due.max(1) as f64 } else { nominal };
+            worst_pct = worst_pct.max(deviation / whole * 100.0);
+            off += f64::from(u8::from((deviation - 1.0) / whole * 100.0 > UNEVEN_PCT));
             squares += deviation * deviation;
             windows += 1.0;
         }
@@ -269,9 +308,56 @@ impl Stats {
     }
 
     fn due_between(&self, from_ns: u64, to_ns: u64) -> u64 {
+        if !self.schedule.is_closed_form() {
+            let window = |instant_ns: u64| {
+                ((instant_ns - self.schedule.start_ns) / MS_NS).min(self.due_by_ms.len() as u64) as usize
+            };
+            return self.due_by_ms[window(from_ns)..window(to_ns)]
+                .iter()
+                .map(|&count| u64::from(count))
+                .sum();
+        }
         let before =
             |instant_ns: u64| instant_ns.checked_sub(1).map_or(0, |last| self.schedule.due_count(last));
         before(to_ns) - before(from_ns)
+    }
+}
+
+/// Number, mean and spread of values; adding them up loses nothing (T. Chan, G. Golub, R. LeVeque 1979).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Spread {
+    /// Adds a value.
+    pub fn add(&mut self, value: f64) {
+        self.merge(&Self { count: 1, mean: value, squares: 0.0 });
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, other: &Self) {
+        let count = self.count + other.count;
+        if count == 0 {
+            return;
+        }
+        let distance = other.mean - self.mean;
+        let share = other.count as f64 / count as f64;
+        self.squares += other.squares + distance * distance * self.count as f64 * share;
+        self.mean += distance * share;
+        self.count = count;
+    }
+
+    /// For the record; `None` if there is no value.
+    pub fn to_record(&self) -> Option<Experiments> {
+        let variance = if self.count > 1 { self.squares / (self.count - 1) as f64 } else { 0.0 };
+        (self.count > 0).then(|| Experiments {
+            count: self.count,
+            mean_ns: self.mean,
+            sd_ns: variance.sqrt(),
+        })
     }
 }
 
@@ -352,5 +438,47 @@ mod tests {
         assert_eq!(merged.series(), whole.series());
         assert_eq!((merged.sent, merged.valid), (1000, 1000));
         assert_eq!(merged.windows(), whole.windows());
+    }
+
+    #[test]
+    fn spreads_add_up() {
+        let (mut whole, mut halves) = (Spread::default(), [Spread::default(); 2]);
+        for value in [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0] {
+            whole.add(value);
+            halves[usize::from(value > 4.5)].add(value);
+        }
+        let [mut merged, other] = halves;
+        merged.merge(&other);
+        for spread in [whole, merged] {
+            let record = spread.to_record().unwrap();
+            assert_eq!((record.count, record.mean_ns), (8, 5.0));
+            assert!((record.sd_ns - (32.0f64 / 7.0).sqrt()).abs() < 1e-9);
+        }
+        assert_eq!(Spread::default().to_record(), None);
+    }
+
+    #[test]
+    fn uneven_models_are_even_where_sent_is_what_was_due() {
+        for model in ["poisson:3", "steps:1000,50000", "ramp:100-20000", "burst:256"] {
+            let model: Model = model.parse().unwrap();
+            let schedule = Schedule::with_model(1_000_000, 10_000, SECOND_NS, model);
+            let (mut perfect, mut stalled) = (Stats::new(schedule), Stats::new(schedule));
+            let mut cursor = crate::pacer::Cursor::new(schedule, 0, 1);
+            let stall = schedule.start_ns + 700 * MS_NS;
+            for _ in 0..schedule.queries {
+                let due = cursor.next_ns();
+                for stats in [&mut perfect, &mut stalled] {
+                    stats.note_due(due);
+                }
+                perfect.note_sent(due, due);
+                let late = (stall..stall + 150 * MS_NS).contains(&due);
+                stalled.note_sent(due, if late { stall + 150 * MS_NS } else { due });
+            }
+            assert_eq!((perfect.windows(), perfect.displaced()), (Windows::default(), 0), "{model}");
+            assert!(stalled.windows().ms10.off_pct > 2.0 || model == Model::Burst { queries: 256 });
+            assert!(stalled.displaced() > 700, "{model}: {}", stalled.displaced());
+            let due: u64 = perfect.series().iter().map(|interval| interval.failed).sum();
+            assert_eq!(due, schedule.queries, "{model}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::lane::{Lane, LaneSpec};
-use engine::pacer::Schedule;
+use engine::pacer::{Model, Schedule};
 use engine::stats::Stats;
 use engine::workload::Workload;
 
@@ -36,6 +36,8 @@ pub struct Plan {
     pub prioritized: bool,
     /// Keep a log of every query ([`Stats::log`]).
     pub log: bool,
+    /// How the queries lie in time. Models with rates of their own go before [`Plan::rate_qps`].
+    pub model: Model,
 }
 
 /// What a trial gave.
@@ -84,7 +86,7 @@ impl Plan {
     /// The share of thread `lane` of `lanes`, in a schedule that starts at `start_ns`.
     fn spec(&self, lane: usize, lanes: usize, start_ns: u64) -> LaneSpec {
         LaneSpec {
-            schedule: Schedule::new(start_ns, self.rate_qps, self.duration_ns),
+            schedule: Schedule::with_model(start_ns, self.rate_qps, self.duration_ns, self.model),
             lane: lane as u64,
             lanes: lanes as u64,
             sockets: (self.udp.sockets / lanes).max(1) as u64,
@@ -122,7 +124,7 @@ pub fn run(
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
-        return kernel::run(plan, workload, &path, kernel::Expected::Address, cpus, stop, live);
+        return kernel::run(plan, workload, &path, cpus, stop, live);
     }
     let lanes = cpus.len().max(1);
     check_sources(&plan.udp)?;
@@ -154,14 +156,13 @@ pub fn run(
         let lane = result?;
         measured.stats.merge(lane.stats);
         measured.socket_drops += lane.transport.drops();
-        measured.wrong_queue += lane.transport.wrong_queue();
         measured.icmp_errors += lane.transport.icmp_errors();
         measured.fallback = measured.fallback.or(lane.transport.fallback());
         measured.interrupted |= lane.driven.interrupted;
         measured.cpu_ns += lane.cpu_ns;
         measured.send_error = lane.driven.send_error.or(measured.send_error);
     }
-    measured.wrong_queue += opener.wrong_queue();
+    measured.wrong_queue = opener.wrong_queue();
     Ok(measured)
 }
 
@@ -317,7 +318,7 @@ mod tests {
     use crate::transport::Sources;
     use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
     use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rtype};
-    use engine::workload::WorkloadSpec;
+    use engine::workload::{Variation, WorkloadSpec};
     use std::net::SocketAddr;
 
     fn workload() -> Workload {
@@ -328,6 +329,7 @@ mod tests {
             prefix: "2001:db8:64::/96".parse().unwrap(),
             native: None,
             edns_octets: None,
+            variation: Variation::default(),
         })
         .unwrap()
     }
@@ -378,6 +380,7 @@ mod tests {
                 udp: config(server, 4),
                 prioritized: false,
                 log: false,
+                model: Model::Constant,
             };
             let mut work = coworker(socket);
             let (stop, live) = (AtomicBool::new(false), Live::default());
@@ -404,6 +407,7 @@ mod tests {
             udp: config(sink.local_addr().unwrap(), 1),
             prioritized: false,
             log: false,
+            model: Model::Constant,
         };
         let stop = AtomicBool::new(true);
         let measured = run(&plan, &workload(), &[], None, &stop, &Live::default()).unwrap();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use net::bpf::{self, BpfError, Mode};
 use net::clock;
 use net::transport::Transport;
-use net::transport::xdp::{Sources, XdpConfig, XdpDevice, XdpError, XdpTransport};
+use net::transport::xdp::{XdpConfig, XdpDevice, XdpError, XdpTransport};
 use net::udp::{Options, ReceiveBatch, SendBatch};
 use support::{PEER, Pair, TESTER, can_run, device, ip};
 
@@ -143,9 +143,8 @@ fn every_query_is_answered_at_its_own_socket() {
         let pair = Pair::with_queues(queues);
         for v6 in [false, true] {
             let (answers, asked) = with_echo(&pair, server(v6), || {
-                let sources = Sources::Free(16 * lanes);
                 let mode = Some(mode);
-                let config = XdpConfig { lanes, sources, mode, ..XdpConfig::new(server(v6), 16) };
+                let config = XdpConfig { lanes, mode, ..XdpConfig::new(server(v6), 16 * lanes) };
                 let device = XdpDevice::open(&config).unwrap();
                 assert_eq!((device.queues(), Some(device.mode())), (queues, mode));
                 let answers = exchange(&device, lanes, 500);
@@ -220,8 +219,9 @@ fn sources_may_have_addresses_and_ports_of_their_own() {
         let sources: Vec<_> =
             (20_000..20_004).flat_map(|port| [source(first, port), source(second, port)]).collect();
         let (answers, asked) = with_echo(&pair, server(v6), || {
-            let sources = Sources::These(sources.clone());
-            let device = XdpDevice::open(&XdpConfig { sources, ..XdpConfig::new(server(v6), 0) }).unwrap();
+            let device =
+                XdpDevice::open(&XdpConfig { sources: sources.clone(), ..XdpConfig::new(server(v6), 0) })
+                    .unwrap();
             assert_eq!(device.sockets_per_lane(), 8);
             exchange(&device, 1, 80)
         });
@@ -248,7 +248,7 @@ fn what_cannot_run_here_says_why_and_leaves_the_device_as_it_was() {
         assert!(missing.to_string().contains("no network device \"no-such\""), "{missing}");
 
         let taken = UdpSocket::bind((TESTER[0], 20_000)).unwrap();
-        let sources = Sources::These(vec![taken.local_addr().unwrap()]);
+        let sources = vec![taken.local_addr().unwrap()];
         let port = refused(&XdpConfig { sources, ..config.clone() });
         assert!(port.to_string().starts_with("source port 20000 cannot be taken"), "{port}");
 
@@ -263,6 +263,56 @@ fn what_cannot_run_here_says_why_and_leaves_the_device_as_it_was() {
         assert!(again.contains("queue 0 of veth0") && again.contains("another AF_XDP socket"), "{again}");
     });
     pair.tester(|| assert_eq!(bpf::attached_program(device()).unwrap(), None));
+}
+
+/// A device that goes down or away ends a trial with an error, and nothing else.
+#[test]
+fn a_device_that_goes_down_is_an_error_that_names_it() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::new();
+    let ((), _) = with_echo(&pair, server(false), || {
+        let device = XdpDevice::open(&XdpConfig::new(server(false), 4)).unwrap();
+        let mut transport = XdpTransport::new(&device, 0).unwrap();
+        let since_ns = clock::monotonic_ns();
+        let sent = send(&mut transport, 4, 0, 40);
+        assert_eq!(receive(&mut transport, &sent, since_ns, 40), 40);
+        let mut refused = |count| {
+            let result = transport.send(0, count, &mut |buffer| {
+                buffer[..12].fill(0);
+                12
+            });
+            assert_eq!(result.failed, count);
+            let received = transport.receive(&mut |_, _, _| panic!("nothing was sent"));
+            (result.error.unwrap().to_string(), received)
+        };
+        // Without a carrier the device drops what it is given.
+        pair.peer(|| ip("link set veth0 down"));
+        let (error, received) = refused(3);
+        assert!(error.contains("veth0: the device refused frames") && received.is_ok(), "{error}");
+        // Once it is down or gone, nothing can be given to it.
+        for change in ["set veth0 down", "del veth0"] {
+            ip(&format!("-n {} link {change}", pair.tester_name()));
+            let (error, received) = refused(3);
+            assert!(error.starts_with("sending on veth0: ") && received.is_err(), "{error}");
+        }
+    });
+}
+
+#[test]
+fn missing_capabilities_are_named_all_at_once() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::new();
+    pair.tester(|| {
+        support::drop_capabilities();
+        let error = XdpDevice::open(&XdpConfig::new(server(false), 4)).err().expect("it is refused");
+        let text = error.to_string();
+        assert!(text.contains("CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW are missing"), "{text}");
+        assert!(text.contains("setcap cap_net_raw,cap_net_admin,cap_bpf+ep"), "{text}");
+    });
 }
 
 /// The namespace in which [`holder`] asks.

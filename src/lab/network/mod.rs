@@ -46,7 +46,7 @@ pub struct LabSpec {
     /// they are taken apart before the link.
     pub segmentation: bool,
     /// Roles whose devices are polled by kernel threads on a processor of their own (threaded NAPI). Without, the work of
-    /// the receiver's network stack is done on the sender's processor.
+    /// the receiver's network stack is done on the sender's processor. Their peers get a queue (pfifo) before the link.
     pub napi_cpus: Vec<(Role, usize)>,
 }
 
@@ -218,7 +218,7 @@ fn build(spec: &LabSpec) -> io::Result<()> {
         configure(spec, role)?;
     }
     for &(role, cpu) in &spec.napi_cpus {
-        threads::pin(&namespace(&spec.name, role), role, cpu)?;
+        threads::pin(&spec.name, role, cpu)?;
     }
     Ok(())
 }

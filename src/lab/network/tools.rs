@@ -6,8 +6,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Programs that are needed, and the Debian packages they come in.
-const PROGRAMS: [(&str, &str); 4] =
-    [("ip", "iproute2"), ("ethtool", "ethtool"), ("unshare", "util-linux"), ("taskset", "util-linux")];
+const PROGRAMS: [(&str, &str); 5] = [
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("ethtool", "ethtool"),
+    ("unshare", "util-linux"),
+    ("taskset", "util-linux"),
+];
 /// Capabilities that are needed, with their bits (`linux/capability.h`).
 const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
 

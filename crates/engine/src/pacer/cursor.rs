@@ -50,6 +50,14 @@ impl Cursor {
         Self { schedule, number: lane, lanes, way }
     }
 
+    /// Moves the schedule, and with it all instants that are still to come.
+    pub fn start_at(&mut self, start_ns: u64) {
+        if let Way::Constant { next_ns, .. } = &mut self.way {
+            *next_ns = *next_ns - self.schedule.start_ns + start_ns;
+        }
+        self.schedule.start_ns = start_ns;
+    }
+
     /// When the lane's next query is due, in ns; each call goes on to the one after it.
     #[inline]
     pub fn next_ns(&mut self) -> u64 {

@@ -2,9 +2,9 @@
 
 use aya::maps::{MapData, RingBuf};
 use dns64::wire::Header;
-use engine::matcher::{Defect, judge};
+use engine::matcher::{Judgement, judge};
 use engine::stats::Stats;
-use engine::workload::Workload;
+use engine::workload::{Expectation, Workload, question};
 
 use super::accounts::Accounts;
 use crate::bpf::{BpfError, Object};
@@ -57,24 +57,26 @@ impl<'a> Doubt<'a> {
     }
 
     fn judge(&self, workload: &Workload, accounts: &Accounts, stats: &mut Stats) {
-        let strict = match Header::parse(self.message) {
-            Ok(header) => {
-                let judgement = judge(workload, self.n, &header, self.message);
-                stats.valid_compat += u64::from(judgement.compat);
-                judgement.strict
-            }
-            Err(_) => Err(Defect::Malformed),
-        };
-        match strict {
+        let Some((expected, judgement)) = self.judgement(workload) else { return };
+        stats.valid_compat += u64::from(judgement.compat);
+        match judgement.strict {
             Ok(()) => {
                 stats.add_latency(self.latency_ns, 1);
                 stats.add_latency_from_send(self.latency_from_send_ns, 1);
             }
             Err(defect) => {
                 accounts.mark_failed(self.n);
-                stats.note_invalid(defect, workload.expected(self.n));
+                stats.note_invalid(defect, expected.address());
             }
         }
+    }
+
+    /// `None` only if the sink had not found header and question, which it looks for first.
+    fn judgement(&self, workload: &Workload) -> Option<(Expectation, Judgement)> {
+        let header = Header::parse(self.message).ok()?;
+        let question_end = question::end(self.message)?;
+        let expected = workload.expectation(self.n, self.message, question_end);
+        Some((expected, judge(expected, &header, self.message, question_end)))
     }
 }
 

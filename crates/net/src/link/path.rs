@@ -144,6 +144,10 @@ fn scope_of(server: SocketAddr) -> Option<u32> {
 }
 
 fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
+    // Where lo is down there is no route to it, but that is not what is wrong.
+    if server.ip().is_loopback() {
+        return Err(PathError::Loopback(server));
+    }
     let route = Route::look_up(server, device.or(scope_of(server)))?;
     let lookup = |error| PathError::Lookup(server, error);
     let device = Device::by_index(route.device).map_err(lookup)?;

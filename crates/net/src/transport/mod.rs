@@ -7,6 +7,7 @@ pub mod xdp;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::bpf;
@@ -45,11 +46,6 @@ pub trait Transport {
 
     /// Answers that were dropped at its own sockets or rings so far.
     fn drops(&self) -> u64;
-
-    /// Answers that came to a queue whose ring was not its own, and could not be counted, so far.
-    fn wrong_queue(&self) -> u64 {
-        0
-    }
 
     /// How often the network said that a query was not delivered (ICMP), so far.
     fn icmp_errors(&self) -> u64 {
@@ -110,10 +106,10 @@ impl std::error::Error for Unavailable {}
 ///
 /// # Errors
 /// It cannot, and why.
-pub fn check(backend: Backend, config: &UdpConfig) -> Result<String, Unavailable> {
+pub fn check(backend: Backend, server: SocketAddr) -> Result<String, Unavailable> {
     match backend {
         Backend::Udp => Ok(backend.name().into()),
-        Backend::Gso { allow_unsegmented } => match gso::unsegmented(config.server) {
+        Backend::Gso { allow_unsegmented } => match gso::unsegmented(server) {
             None => Ok(backend.name().into()),
             Some(_) if allow_unsegmented => Ok(format!("{} (unsegmented)", backend.name())),
             Some(why) => Err(Unavailable { backend, why }),
@@ -121,7 +117,7 @@ pub fn check(backend: Backend, config: &UdpConfig) -> Result<String, Unavailable
         Backend::Xdp | Backend::Kernel => {
             let unavailable = |why: String| Unavailable { backend, why };
             bpf::available().map_err(|why| unavailable(why.to_string()))?;
-            link::path_to(config.server).map_err(|why: PathError| unavailable(why.to_string()))?;
+            link::path_to(server).map_err(|why: PathError| unavailable(why.to_string()))?;
             Ok(backend.name().into())
         }
     }
@@ -148,11 +144,7 @@ impl Opener {
             Backend::Udp => Ok(Self::Sockets { segmenting: false }),
             Backend::Gso { .. } => Ok(Self::Sockets { segmenting: true }),
             Backend::Xdp => {
-                let sources = if config.sources == Sources::default() {
-                    xdp::Sources::Free(config.sockets)
-                } else {
-                    xdp::Sources::These(config.sources.all(config.sockets, config.server))
-                };
+                let sources = config.sources.all(config.sockets, config.server);
                 let config = XdpConfig { lanes: threads, sources, ..XdpConfig::new(config.server, 0) };
                 XdpDevice::open(&config).map(Self::Xdp).map_err(io::Error::other)
             }
@@ -185,6 +177,7 @@ impl Opener {
 }
 
 /// The transport of one of the Measurer's threads.
+#[expect(clippy::large_enum_variant, reason = "there is one for each thread")]
 pub enum AnyTransport {
     /// UDP sockets, with or without segments.
     Udp(UdpTransport),
@@ -218,13 +211,6 @@ impl Transport for AnyTransport {
         match self {
             Self::Udp(udp) => udp.drops(),
             Self::Xdp(xdp) => xdp.drops(),
-        }
-    }
-
-    fn wrong_queue(&self) -> u64 {
-        match self {
-            Self::Udp(udp) => udp.wrong_queue(),
-            Self::Xdp(xdp) => xdp.wrong_queue(),
         }
     }
 

@@ -287,6 +287,47 @@ mod tests {
     }
 
     #[test]
+    fn joined_datagrams_are_taken_apart() {
+        for listen in ["[::1]:0", "127.0.0.1:0"] {
+            let options = Options { join: true, timestamps: true, ..Options::default() };
+            let server = UdpSocket::bind(listen.parse().unwrap(), &options).unwrap();
+            let sender = UdpSocket::bind(listen.parse().unwrap(), &Options::default()).unwrap();
+            sender.connect(server.local_addr().unwrap()).unwrap();
+            let mut out = SendBatch::new(64, 64).segmenting();
+            for (n, length) in (0..40u8).zip([48].repeat(40)).chain([(40, 20), (41, 0), (42, 48)]) {
+                out.push(None, None, |buffer| {
+                    buffer[..length].fill(n);
+                    length
+                });
+            }
+            assert_eq!(out.flush(&sender).sent, 42, "one without octets is none");
+            let mut received = ReceiveBatch::new(8, 65_535);
+            let messages = received.receive(&server).unwrap();
+            assert!(messages < 5, "over loopback messages stay whole: {messages}");
+            let arrived: Vec<_> = received.iter().map(|d| (d.octets[0], d.octets.len())).collect();
+            let sent: Vec<_> = (0..40).map(|n| (n, 48)).chain([(40, 20), (42, 48)]).collect();
+            assert_eq!(arrived, sent);
+            assert!(received.iter().all(|datagram| datagram.received_realtime_ns.is_some()));
+        }
+    }
+
+    #[test]
+    fn news_of_undelivered_datagrams_is_counted_at_either_call() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let closed = UdpSocket::bind(any, &Options::default()).unwrap().local_addr().unwrap();
+        let client = UdpSocket::bind(any, &Options::default()).unwrap();
+        client.connect(closed).unwrap();
+        let (mut out, mut received) = (SendBatch::new(8, 16), ReceiveBatch::new(8, 64));
+        let mut send = || {
+            out.push(None, None, |_| 16);
+            out.flush(&client)
+        };
+        assert_eq!((send().icmp_errors, send().icmp_errors), (0, 1));
+        assert_eq!(received.receive(&client).unwrap(), 0);
+        assert_eq!(received.icmp_errors(), 1);
+    }
+
+    #[test]
     fn a_datagram_too_long_to_share_a_message_is_sent_alone() {
         let server = pair("127.0.0.1:0").0;
         let sender = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &Options::default()).unwrap();

@@ -107,6 +107,15 @@ pub fn enter(name: &str) {
     assert_eq!(result, 0, "setns: {}", std::io::Error::last_os_error());
 }
 
+/// Takes all capabilities from the calling thread (capset(2)).
+pub fn drop_capabilities() {
+    const VERSION_3: u32 = 0x2008_0522;
+    let (header, none) = ([VERSION_3, 0], [0u32; 6]);
+    // SAFETY: a header for the calling thread and two sets of three words each, as this version wants them.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+    assert_eq!(result, 0, "capset: {}", std::io::Error::last_os_error());
+}
+
 /// The number of the test's device in the thread's namespace.
 pub fn device() -> u32 {
     let name = std::ffi::CString::new(DEVICE).expect("no zero in it");
@@ -114,4 +123,20 @@ pub fn device() -> u32 {
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     assert_ne!(index, 0, "{DEVICE} is there");
     index
+}
+
+/// Gives a socket room for bursts: a frame from an XDP program counts as a whole page of its buffer.
+pub fn enlarge_buffer(socket: &impl AsRawFd) {
+    let octets: libc::c_int = 1 << 23;
+    // SAFETY: the kernel reads one c_int.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            std::ptr::from_ref(&octets).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "SO_RCVBUFFORCE: {}", std::io::Error::last_os_error());
 }

@@ -11,7 +11,7 @@ mod socket;
 mod source;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,13 +21,11 @@ use crate::bpf::{self, BpfError, Mode, Redirect, RedirectCounters};
 use crate::clock;
 use crate::frame::{self, Template};
 use crate::link::{self, Device, Path};
-use crate::poll::{Events, Interest, Poller};
 use post::{Mailbox, Post};
 use socket::{Queue, XdpSocket};
 use source::Reserved;
 
 pub use error::XdpError;
-pub use source::Sources;
 
 /// What the lanes share.
 #[derive(Clone, Debug)]
@@ -38,8 +36,10 @@ pub struct XdpConfig {
     pub device: Option<String>,
     /// The lanes, each with a thread of its own; they share the device's receive queues and the sources evenly.
     pub lanes: usize,
-    /// The sources of the sockets of all lanes, those of the first lane first.
-    pub sources: Sources,
+    /// The source of each socket of all lanes, those of the first lane first. The unspecified address stands for the
+    /// kernel's choice, port 0 (for all or none) for free ports in a row. That answers to other addresses come to the
+    /// device is the network's business: ARP, neighbour discovery or a route.
+    pub sources: Vec<SocketAddr>,
     /// Where the program runs; by default in the driver if it can, else in the stack.
     pub mode: Option<Mode>,
     /// Copy, even where the device could read and write the memory itself.
@@ -51,13 +51,14 @@ pub struct XdpConfig {
 }
 
 impl XdpConfig {
-    /// A configuration for one lane with so many sockets, with default settings.
+    /// A configuration for one lane with so many sockets at free ports, with default settings.
     pub fn new(server: SocketAddr, sockets: usize) -> Self {
+        let any = if server.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u8; 16]) };
         Self {
             server,
             device: None,
             lanes: 1,
-            sources: Sources::Free(sockets),
+            sources: vec![(any, 0).into(); sockets],
             mode: None,
             copy: false,
             queues: None,
@@ -187,6 +188,11 @@ impl XdpDevice {
         (lane < self.lanes).then_some((lane, socket))
     }
 
+    /// An error of sending, with the device.
+    fn explain(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("sending on {}: {error}", self.path.device.name))
+    }
+
     fn take_orphans(&self) -> Vec<Ring> {
         self.has_orphans.store(false, Ordering::Relaxed);
         std::mem::take(&mut *lock(&self.orphans))
@@ -269,8 +275,6 @@ pub struct XdpTransport {
     rings: Vec<Ring>,
     own_rings: usize,
     templates: Vec<Template>,
-    poller: Poller,
-    events: Events,
     /// Answers for the other lanes, of one call.
     outgoing: Vec<Post>,
     incoming: Post,
@@ -308,16 +312,12 @@ impl XdpTransport {
     /// There are not so many lanes.
     pub fn new(device: &Arc<XdpDevice>, lane: usize) -> Result<Self, XdpError> {
         assert!(lane < device.lanes, "lane {lane} of {}", device.lanes);
-        let io = |error| XdpError::Io("waiting for the rings", error);
-        let poller = Poller::new().map_err(io)?;
         let is_own = |queue: u32| queue as usize % device.lanes == lane;
         // What an earlier transport of this lane has left.
         lock(&device.orphans).retain(|ring| !is_own(ring.queue));
         let mut rings = Vec::new();
         for queue in (0..device.queues as u32).filter(|&queue| is_own(queue)) {
-            let ring = Ring::open(device, queue)?;
-            poller.add(&ring.socket, queue.into(), Interest::Read).map_err(io)?;
-            rings.push(ring);
+            rings.push(Ring::open(device, queue)?);
         }
         let first = lane * device.sockets_per_lane;
         let path = &device.path;
@@ -328,11 +328,9 @@ impl XdpTransport {
         Ok(Self {
             device: device.clone(),
             lane,
-            events: Events::with_capacity(device.queues),
             own_rings: rings.len(),
             rings,
             templates,
-            poller,
             outgoing: (0..device.lanes).map(|_| Post::default()).collect(),
             incoming: Post::default(),
             malformed: 0,
@@ -364,15 +362,6 @@ impl XdpTransport {
             sum.send_invalid += statistics.tx_invalid_descs;
         }
         Ok(sum)
-    }
-
-    /// Takes over the rings of lanes that have finished.
-    fn adopt(&mut self) -> io::Result<()> {
-        for ring in self.device.take_orphans() {
-            self.poller.add(&ring.socket, ring.queue.into(), Interest::Read)?;
-            self.rings.push(ring);
-        }
-        Ok(())
     }
 }
 
@@ -411,22 +400,23 @@ impl Transport for XdpTransport {
         match flushed {
             Ok(()) if failed == 0 => Sent::default(),
             Ok(()) => {
-                let error = io::Error::new(io::ErrorKind::WouldBlock, "the device's ring is full");
+                let error = "the device refused frames: its queue is full, or it has no carrier";
+                let error = self.device.explain(&io::Error::new(io::ErrorKind::WouldBlock, error));
                 Sent { failed, error: Some(error) }
             }
-            Err(error) => Sent { failed: count, error: Some(error) },
+            Err(error) => Sent { failed: count, error: Some(self.device.explain(&error)) },
         }
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
         if self.device.has_orphans.load(Ordering::Relaxed) {
-            self.adopt()?;
+            self.rings.append(&mut self.device.take_orphans());
         }
         let Self { device, lane, rings, outgoing, incoming, malformed, unstamped, .. } = self;
         let mut received = 0;
         for Ring { socket: queue, .. } in rings {
             if queue.has_pending() {
-                queue.flush()?;
+                queue.flush().map_err(|error| device.explain(&error))?;
             }
             if queue.look() == 0 {
                 continue;
@@ -464,9 +454,9 @@ impl Transport for XdpTransport {
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         for ring in &mut self.rings {
-            ring.socket.flush()?;
+            ring.socket.flush().map_err(|error| self.device.explain(&error))?;
         }
-        self.poller.wait(&mut self.events, Some(Duration::from_nanos(timeout_ns))).map(drop)
+        socket::wait(self.rings.iter().map(|ring| &ring.socket), timeout_ns)
     }
 
     fn drops(&self) -> u64 {

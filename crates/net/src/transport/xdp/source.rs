@@ -8,16 +8,6 @@ use std::ops::RangeInclusive;
 use super::error::XdpError;
 use crate::udp::{Options, UdpSocket};
 
-/// Where queries come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sources {
-    /// So many free ports in a row, at the address that the kernel takes for the server.
-    Free(usize),
-    /// These addresses and ports; an unspecified address stands for the kernel's choice. Answers to other addresses must
-    /// come to the device, which is the network's business: ARP, neighbour discovery or a route.
-    These(Vec<SocketAddr>),
-}
-
 /// The sources in the order of the sockets, and the ports reserved.
 #[derive(Debug)]
 pub(super) struct Reserved {
@@ -34,30 +24,29 @@ pub(super) struct Reserved {
 const ATTEMPTS: usize = 200;
 
 impl Reserved {
-    /// Reserves the ports; `own` is the address that the kernel takes for the server.
-    pub fn take(sources: &Sources, own: IpAddr) -> Result<Self, XdpError> {
-        let (sources, held) = match sources {
-            Sources::Free(count) => {
-                let held = bind_free(own, *count)?;
-                let port = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
-                let ports = held.iter().map(port).collect::<io::Result<Vec<u16>>>();
-                let ports = ports.map_err(|error| XdpError::Io("reading a source port", error))?;
-                (ports.into_iter().map(|port| SocketAddr::new(own, port)).collect(), held)
+    /// Reserves the ports. The unspecified address stands for `own`, which the kernel takes for the server; port 0, if
+    /// all have it, for free ports in a row.
+    pub fn take(sources: &[SocketAddr], own: IpAddr) -> Result<Self, XdpError> {
+        let mut sources = specified(sources, own)?;
+        let held = if sources.iter().all(|source| source.port() == 0) {
+            let held = bind_free(own, sources.len())?;
+            for (source, socket) in sources.iter_mut().zip(&held) {
+                let bound =
+                    socket.local_addr().map_err(|error| XdpError::Io("reading a source port", error))?;
+                source.set_port(bound.port());
             }
-            Sources::These(sources) => {
-                let ports: BTreeSet<u16> = sources.iter().map(SocketAddr::port).collect();
-                let bind = |port| bind(own, port).map_err(|error| XdpError::Port(port, error));
-                (specified(sources, own)?, ports.into_iter().map(bind).collect::<Result<_, _>>()?)
-            }
+            held
+        } else {
+            let ports: BTreeSet<u16> = sources.iter().map(SocketAddr::port).collect();
+            let bind = |port| bind(own, port).map_err(|error| XdpError::Port(port, error));
+            ports.into_iter().map(bind).collect::<Result<_, _>>()?
         };
         Self::index(sources, held)
     }
 
     fn index(sources: Vec<SocketAddr>, held: Vec<UdpSocket>) -> Result<Self, XdpError> {
         let ports = || sources.iter().map(SocketAddr::port);
-        let (Some(first_port), Some(last)) = (ports().min(), ports().max()) else {
-            return Err(XdpError::Sources("no source ports are given".into()));
-        };
+        let (first_port, last) = (ports().min().unwrap_or(0), ports().max().unwrap_or(0));
         let mut by_port = vec![Vec::new(); usize::from(last - first_port) + 1];
         for (number, source) in sources.iter().enumerate() {
             by_port[usize::from(source.port() - first_port)].push((source.ip(), number));
@@ -88,16 +77,16 @@ impl Reserved {
 
 /// The sources with the kernel's choice in place of unspecified addresses.
 fn specified(sources: &[SocketAddr], own: IpAddr) -> Result<Vec<SocketAddr>, XdpError> {
+    let some_free = sources.iter().any(|source| source.port() == 0);
+    if sources.is_empty() || some_free && sources.iter().any(|source| source.port() != 0) {
+        return Err(XdpError::Sources("give a source port for each socket, or for none".into()));
+    }
     let specify = |source: &SocketAddr| {
         let address = if source.ip().is_unspecified() { own } else { source.ip() };
-        if address.is_ipv4() != own.is_ipv4() {
-            let message = format!("source {source} is of another address family than the server");
-            return Err(XdpError::Sources(message));
+        if address.is_ipv4() == own.is_ipv4() {
+            return Ok(SocketAddr::new(address, source.port()));
         }
-        if source.port() == 0 {
-            return Err(XdpError::Sources(format!("source {source} has no port")));
-        }
-        Ok(SocketAddr::new(address, source.port()))
+        Err(XdpError::Sources(format!("source {source} is of another address family than the server")))
     };
     sources.iter().map(specify).collect()
 }
@@ -132,11 +121,12 @@ fn bind_free(own: IpAddr, count: usize) -> Result<Vec<UdpSocket>, XdpError> {
 mod tests {
     use super::*;
 
+    const FREE: [SocketAddr; 16] = [SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0); 16];
     const OWN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     #[test]
     fn free_ports_are_in_a_row_and_taken() {
-        let reserved = Reserved::take(&Sources::Free(16), OWN).unwrap();
+        let reserved = Reserved::take(&FREE, OWN).unwrap();
         assert_eq!(reserved.ports().count(), 16);
         for (number, &source) in reserved.sources.iter().enumerate() {
             assert_eq!(reserved.find(source), Some(number));
@@ -145,28 +135,25 @@ mod tests {
         assert_eq!(reserved.find("127.0.0.2:1".parse().unwrap()), None);
         let port = reserved.sources[3].port();
         assert_eq!(reserved.find(SocketAddr::from(([127, 0, 0, 2], port))), None);
-        let again = Sources::These(vec![reserved.sources[0]]);
-        let refused = Reserved::take(&again, OWN).unwrap_err().to_string();
+        let refused = Reserved::take(&reserved.sources[..1], OWN).unwrap_err().to_string();
         assert!(refused.contains(&reserved.sources[0].port().to_string()), "{refused}");
     }
 
     #[test]
     fn sources_are_found_by_address_and_port_and_wrong_ones_refused() {
-        let port = Reserved::take(&Sources::Free(2), OWN).unwrap().sources[0].port();
+        let port = Reserved::take(&FREE, OWN).unwrap().sources[0].port();
         let text = |address: &str, port: u16| SocketAddr::new(address.parse().unwrap(), port);
         let these = [text("0.0.0.0", port), text("127.9.9.9", port), text("127.1.1.1", port)];
-        let reserved = Reserved::take(&Sources::These(these.to_vec()), OWN).unwrap();
+        let reserved = Reserved::take(&these, OWN).unwrap();
         assert_eq!(reserved.sources[0], text("127.0.0.1", port));
         for (number, &source) in reserved.sources.iter().enumerate() {
             assert_eq!(reserved.find(source), Some(number));
         }
         drop(reserved);
-        let refused = |sources: &[SocketAddr]| {
-            Reserved::take(&Sources::These(sources.to_vec()), OWN).unwrap_err().to_string()
-        };
+        let refused = |sources: &[SocketAddr]| Reserved::take(sources, OWN).unwrap_err().to_string();
         assert!(refused(&[these[0], these[0]]).contains("twice"));
         assert!(refused(&[text("::1", port)]).contains("family"));
-        assert!(refused(&[text("0.0.0.0", 0)]).contains("no port"));
-        assert!(refused(&[]).contains("no source ports"));
+        assert!(refused(&[these[0], text("0.0.0.0", 0)]).contains("or for none"));
+        assert!(refused(&[]).contains("a source port for each"));
     }
 }
