@@ -1,4 +1,5 @@
 //! The Measurer in the kernel between two namespaces: every query and every answer is accounted for.
+#![allow(clippy::unwrap_used, reason = "what fails in the helpers of a test shall fail the test")]
 
 mod support;
 
