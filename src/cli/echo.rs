@@ -202,7 +202,8 @@ impl EchoArgs {
         if port == 0 {
             return Err(Failure::new(EXIT_USAGE, "--io kernel needs a port in --listen, not 0"));
         }
-        let reflector = Reflector::start(device.index, port, None)
+        let start = if self.pacing { Reflector::start_timed } else { Reflector::start };
+        let reflector = start(device.index, port, None)
             .map_err(|error| Failure::new(EXIT_UNFIT, format!("--io kernel: {error}")))?;
         if device.driver().is_ok_and(|driver| driver == "veth") {
             eprintln!(
