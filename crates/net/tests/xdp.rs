@@ -11,10 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use dns64::wire::Name;
+use engine::pacer::Model;
+use engine::workload::{Variation, Workload, WorkloadSpec};
 use net::bpf::{self, BpfError, Mode};
 use net::clock;
-use net::transport::Transport;
+use net::live::Live;
+use net::measure::{self, Plan};
 use net::transport::xdp::{XdpConfig, XdpDevice, XdpError, XdpTransport};
+use net::transport::{self, Backend, Transport, UdpConfig};
 use net::udp::{Options, ReceiveBatch, SendBatch};
 use support::{PEER, Pair, TESTER, can_run, device, ip};
 
@@ -29,6 +34,16 @@ fn server(v6: bool) -> SocketAddr {
 /// Runs `work` in the Tester's namespace while every datagram to `server` is sent back. Returns what `work` does, and how
 /// many datagrams came: a kernel takes them with right checksums only.
 fn with_echo<T: Send>(pair: &Pair, server: SocketAddr, work: impl FnOnce() -> T + Send) -> (T, u64) {
+    with_responder(pair, server, |_| {}, work)
+}
+
+/// The same with answers that `answer` makes from what came.
+fn with_responder<T: Send>(
+    pair: &Pair,
+    server: SocketAddr,
+    answer: fn(&mut [u8]),
+    work: impl FnOnce() -> T + Send,
+) -> (T, u64) {
     let (stop, seen) = (AtomicBool::new(false), AtomicU64::new(0));
     let options = Options { receive_buffer_octets: 4 << 20, ..Options::default() };
     let socket = pair.peer(|| net::udp::UdpSocket::bind(server, &options).unwrap());
@@ -42,8 +57,10 @@ fn with_echo<T: Send>(pair: &Pair, server: SocketAddr, work: impl FnOnce() -> T 
                 for datagram in incoming.iter() {
                     seen.fetch_add(1, Ordering::Relaxed);
                     outgoing.push(Some(datagram.from), None, |buffer| {
-                        buffer[..datagram.octets.len()].copy_from_slice(datagram.octets);
-                        datagram.octets.len()
+                        let octets = &mut buffer[..datagram.octets.len()];
+                        octets.copy_from_slice(datagram.octets);
+                        answer(octets);
+                        octets.len()
                     });
                 }
                 outgoing.flush(&socket);
@@ -156,6 +173,52 @@ fn every_query_is_answered_at_its_own_socket() {
         }
         pair.tester(|| assert_eq!(bpf::attached_program(device()).unwrap(), None));
     }
+}
+
+/// The threads of a trial finish one after the other, while answers for all come to all queues.
+#[test]
+fn a_trial_accounts_for_every_query_whatever_queue_its_answer_comes_by() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::with_queues(2);
+    let set_response = |octets: &mut [u8]| octets[2] |= 0x80;
+    let workload = WorkloadSpec {
+        names: "10.0.0.0/8".parse().unwrap(),
+        first_name: 0,
+        suffix: Name::from_text("dns64perf.test").unwrap(),
+        prefix: "2001:db8:64::/96".parse().unwrap(),
+        native: None,
+        edns_octets: None,
+        variation: Variation { any_response: true, ..Variation::default() },
+    };
+    let workload = Workload::new(workload).unwrap();
+    let udp = UdpConfig {
+        server: server(true),
+        sockets: 32,
+        first_socket: 0,
+        sources: transport::Sources::default(),
+        receive_buffer_octets: 0,
+    };
+    let plan = Plan {
+        rate_qps: 3000,
+        duration_ns: 500_000_000,
+        timeout_ns: 5_000_000_000,
+        listen_ns: 5_000_000_000,
+        backend: Backend::Xdp,
+        udp,
+        prioritized: false,
+        log: false,
+        model: Model::Constant,
+    };
+    let (measured, asked) = with_responder(&pair, server(true), set_response, || {
+        let cpus: Vec<usize> = net::cpu::available().into_iter().cycle().take(2).collect();
+        measure::run(&plan, &workload, &cpus, None, &AtomicBool::new(false), &Live::default()).unwrap()
+    });
+    let stats = &measured.stats;
+    assert_eq!((stats.sent, stats.valid, asked), (1500, 1500, 1500), "{:?}", stats.defects);
+    assert_eq!((stats.unexpected, stats.duplicates), (0, 0));
+    assert_eq!((measured.socket_drops, measured.wrong_queue), (0, 0));
 }
 
 #[test]

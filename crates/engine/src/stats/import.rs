@@ -29,6 +29,7 @@ impl Stats {
         self.valid += answers;
         self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns.saturating_mul(answers));
         self.latency_ns.saturating_record_n(latency_ns, answers);
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns.saturating_mul(answers));
     }
 
     /// Adds valid answers with a latency from the sending, in ns.

@@ -167,6 +167,10 @@ struct Route {
 
 impl Route {
     fn look_up(server: SocketAddr, device: Option<u32>) -> Result<Self, PathError> {
+        // Where lo is down there is no route to it, but that is not what is wrong.
+        if server.ip().is_loopback() {
+            return Err(PathError::Loopback(server));
+        }
         let mut fixed = [0; RTMSG_OCTETS];
         (fixed[0], fixed[1]) = family_and_bits(server.ip());
         let mut request = Request::new(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, server.ip());

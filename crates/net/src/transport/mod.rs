@@ -47,6 +47,9 @@ pub trait Transport {
     /// Answers that were dropped at its own sockets or rings so far.
     fn drops(&self) -> u64;
 
+    /// Its lane wants nothing more; others may, of what still comes in here.
+    fn retire(&mut self) {}
+
     /// How often the network said that a query was not delivered (ICMP), so far.
     fn icmp_errors(&self) -> u64 {
         0
@@ -76,6 +79,11 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// Whether queries leave by sockets, so that their sources must be addresses of this machine.
+    pub fn has_sockets(self) -> bool {
+        matches!(self, Self::Udp | Self::Gso { .. })
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -114,7 +122,11 @@ pub fn check(backend: Backend, server: SocketAddr) -> Result<String, Unavailable
             Some(_) if allow_unsegmented => Ok(format!("{} (unsegmented)", backend.name())),
             Some(why) => Err(Unavailable { backend, why }),
         },
-        Backend::Xdp | Backend::Kernel => {
+        Backend::Xdp => match xdp::check(server) {
+            Ok(()) => Ok(backend.name().into()),
+            Err(why) => Err(Unavailable { backend, why: why.to_string() }),
+        },
+        Backend::Kernel => {
             let unavailable = |why: String| Unavailable { backend, why };
             bpf::available().map_err(|why| unavailable(why.to_string()))?;
             link::path_to(server).map_err(|why: PathError| unavailable(why.to_string()))?;
@@ -162,7 +174,7 @@ impl Opener {
             Self::Sockets { segmenting: true } => UdpTransport::segmenting(config).map(AnyTransport::Udp),
             Self::Xdp(device) => {
                 let transport = XdpTransport::new(device, thread).map_err(io::Error::other)?;
-                Ok(AnyTransport::Xdp(Box::new(transport)))
+                Ok(AnyTransport::Xdp(transport))
             }
         }
     }
@@ -177,12 +189,11 @@ impl Opener {
 }
 
 /// The transport of one of the Measurer's threads.
-#[expect(clippy::large_enum_variant, reason = "there is one for each thread")]
 pub enum AnyTransport {
     /// UDP sockets, with or without segments.
     Udp(UdpTransport),
     /// AF_XDP rings.
-    Xdp(Box<XdpTransport>),
+    Xdp(XdpTransport),
 }
 
 impl Transport for AnyTransport {
@@ -211,6 +222,13 @@ impl Transport for AnyTransport {
         match self {
             Self::Udp(udp) => udp.drops(),
             Self::Xdp(xdp) => xdp.drops(),
+        }
+    }
+
+    fn retire(&mut self) {
+        match self {
+            Self::Udp(udp) => udp.retire(),
+            Self::Xdp(xdp) => xdp.retire(),
         }
     }
 
