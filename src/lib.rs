@@ -12,3 +12,4 @@ pub mod lab;
 pub mod output;
 pub mod proxy;
 pub mod report;
+pub mod workload_file;

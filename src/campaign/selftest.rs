@@ -5,8 +5,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::pacer::Model;
 use engine::record::{Outcome, SelfTest, Trial};
-use engine::workload::WorkloadSpec;
+use engine::workload::{Choice, Variation, WorkloadSpec};
 
 use super::progress::{Doing, Progress, trial_line};
 use super::tester::{Auth, MeasureError, Target, Tester};
@@ -57,8 +58,11 @@ pub fn certify(
 ) -> Result<SelfTest, MeasureError> {
     let timeout_ns = target.timeout_ns / TIMEOUT_SHARE;
     // This AuthDNS answers every name alike; only at the server's some have a AAAA record of their own.
-    let workload = WorkloadSpec { native: None, ..target.workload.clone() };
-    let target = Target { timeout_ns, listen_ns: timeout_ns, workload, ..target.clone() };
+    // An AuthDNS has no cache to be warmed, and every query must have a name that it knows.
+    let variation = Variation { choice: Choice::Each, ..target.workload.variation.clone() };
+    let workload = WorkloadSpec { native: None, variation, ..target.workload.clone() };
+    let target =
+        Target { timeout_ns, listen_ns: timeout_ns, workload, load: Model::Constant, ..target.clone() };
     let mut selftest = SelfTest { timeout_s: timeout_ns as f64 / 1e9, ..SelfTest::default() };
     let lowest_qps = (*rates_qps.start()).max(LOWEST_QPS.min(*rates_qps.end()));
     let mut r = *rates_qps.end();

@@ -76,6 +76,13 @@ pub enum MeasureError {
         /// The list of all queries among them, if one is kept, in octets.
         log_octets: u64,
     },
+    /// Where names are asked several times, answers are told apart by IDs, of which a source port has 65,536.
+    TooFewPorts {
+        /// Source ports of the Measurer.
+        have: u64,
+        /// So many are needed for the queries in flight.
+        need: u64,
+    },
     /// Sockets could not be opened or broke.
     Io(io::Error),
 }
@@ -87,6 +94,10 @@ impl fmt::Display for MeasureError {
             Self::TooFewNames { have, need } => write!(
                 f,
                 "the range holds {have} names but the trial asks {need}, each once: widen --names, or lower the rate or --duration"
+            ),
+            Self::TooFewPorts { have, need } => write!(
+                f,
+                "{have} source ports cannot tell so many queries in flight apart by their IDs: use --ports {need} or more, or a shorter --timeout"
             ),
             Self::NoQueries => {
                 f.write_str("no query is due in a trial so short: raise the rate or --duration")
@@ -153,6 +164,12 @@ pub struct Tester {
 const FOREIGN_PCT: f64 = 20.0;
 /// So may a hypervisor that takes more than this.
 const STEAL_PCT: f64 = 5.0;
+/// The names that shall be cached are asked at this rate at most, in q/s: any server can follow.
+const WARM_UP_QPS: u64 = 2000;
+/// So often at most, as a datagram may get lost.
+const WARM_UP_ROUNDS: u32 = 3;
+/// The most queries per second that a closed loop has room for.
+const CLOSED_LOOP_MAX_QPS: u64 = 2_000_000;
 /// Batches of up to 64 queries that the AuthDNS answers between two looks at the schedule: one keeps the Measurer's
 /// own delay below about 0.1 ms.
 const AUTH_BATCHES_AT_ONCE: usize = 1;
@@ -169,10 +186,11 @@ impl Tester {
         rate_qps: u64,
         duration_ns: u64,
     ) -> Result<Tried, MeasureError> {
-        let plan = self.plan(target, rate_qps, duration_ns)?;
         let spec = WorkloadSpec { first_name: self.next_name, ..target.workload.clone() };
         let names = spec.names.size();
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
+        let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
+        let cold = self.warm_up(&plan, auth, &workload).map_err(MeasureError::Io)?;
         let started = SystemTime::now();
         let io = self.io(target)?;
         let device = device_to(target.server).ok();
@@ -180,7 +198,8 @@ impl Tester {
         let before = Reading::take(&observer, auth);
         let measured = self.measure(&plan, auth, &workload).map_err(MeasureError::Io)?;
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
-        self.next_name = (self.next_name + measured.schedule.queries) & (names - 1);
+        let asked = workload.names_needed(measured.schedule.queries).max(measured.schedule.queries);
+        self.next_name = self.next_name.wrapping_add(asked) & (names - 1);
 
         // It reads the device's counters itself, and a driver may count the answers that it takes among the dropped.
         let own_account = self.backend == Backend::Kernel;
@@ -194,6 +213,10 @@ impl Tester {
             conclude(&measured.schedule, &measured.stats, faults, &target.tolerance, target.validity);
         if let (Some(void), Some(error)) = (&mut trial.void, &measured.send_error) {
             void.push_str(&format!(": {error}"));
+        }
+        if let Some(cold) = cold.filter(|_| trial.void.is_none()) {
+            trial.void = Some(cold);
+            trial.outcome = Outcome::Void;
         }
         trial.started_utc = humantime::format_rfc3339_millis(started).to_string();
         trial.first_name = workload.spec().first_name;
@@ -217,7 +240,22 @@ impl Tester {
     }
 
     /// What the Measurer's threads are told.
-    fn plan(&self, target: &Target, rate_qps: u64, duration_ns: u64) -> Result<measure::Plan, MeasureError> {
+    fn plan(
+        &self,
+        target: &Target,
+        workload: &Workload,
+        rate_qps: u64,
+        duration_ns: u64,
+    ) -> Result<measure::Plan, MeasureError> {
+        let have = target.workload.names.size();
+        let rate_qps = if target.load.is_closed() {
+            // Nobody knows how fast it will get; it gets room for all names, up to a bound.
+            let names = if workload.names_needed(1 << 32) > have { have } else { u64::MAX };
+            CLOSED_LOOP_MAX_QPS
+                .min((u128::from(names) * 1_000_000_000 / u128::from(duration_ns.max(1))) as u64)
+        } else {
+            rate_qps
+        };
         let plan = measure::Plan {
             rate_qps,
             duration_ns,
@@ -235,18 +273,63 @@ impl Tester {
             log: target.log,
             model: target.load,
         };
-        let schedule = Schedule::with_model(0, rate_qps, duration_ns, target.load);
-        let (have, need) = (target.workload.names.size(), schedule.queries);
+        let schedule = Schedule::with_model(0, plan.rate_qps, duration_ns, target.load);
+        let need = workload.names_needed(schedule.queries);
         let memory_octets = plan.memory_octets(self.cpus.len());
-        match need {
+        match schedule.queries {
             0 => Err(MeasureError::NoQueries),
             _ if need > have => Err(MeasureError::TooFewNames { have, need }),
             _ if memory_octets > MEMORY_MAX_OCTETS => {
-                let log_octets = if target.log { QueryLog::memory_octets(need) } else { 0 };
+                let log_octets = if target.log { QueryLog::memory_octets(schedule.queries) } else { 0 };
                 Err(MeasureError::TooLarge { octets: memory_octets, log_octets })
             }
-            _ => Ok(plan),
+            _ if workload.is_by_name() => Ok(plan),
+            _ => self.enough_ports(&schedule, target).map(|()| plan),
         }
+    }
+
+    /// Whether IDs tell the queries in flight apart (RFC 5452 9.2: of one source, none may share one).
+    fn enough_ports(&self, schedule: &Schedule, target: &Target) -> Result<(), MeasureError> {
+        const IDS: u128 = 1 << 16;
+        let in_flight = match schedule.model {
+            Model::Window { queries } => u128::from(queries) * self.cpus.len().max(1) as u128,
+            Model::Experiments { .. } => IDS,
+            _ => {
+                let in_time = u128::from(schedule.peak_qps()) * u128::from(target.timeout_ns) / 1_000_000_000;
+                in_time.min(schedule.queries.into())
+            }
+        };
+        let (have, need) = (self.source_ports as u64, in_flight.div_ceil(IDS) as u64);
+        if need > have { Err(MeasureError::TooFewPorts { have, need }) } else { Ok(()) }
+    }
+
+    /// Asks the names that the trial takes for cached, again where an answer got lost; the reason if some never came.
+    fn warm_up(
+        &self,
+        plan: &measure::Plan,
+        auth: Option<&Auth>,
+        workload: &Workload,
+    ) -> io::Result<Option<String>> {
+        let Some((warm_up, queries)) = workload.warm_up() else { return Ok(None) };
+        let rate_qps = plan.rate_qps.clamp(1, WARM_UP_QPS);
+        let plan = measure::Plan {
+            rate_qps,
+            duration_ns: (queries * 1_000_000_000).div_ceil(rate_qps),
+            model: Model::Constant,
+            log: false,
+            ..*plan
+        };
+        let mut without = 0;
+        for _ in 0..WARM_UP_ROUNDS {
+            let measured = self.measure(&plan, auth, &warm_up)?;
+            without = measured.stats.sent.max(queries) - measured.stats.valid;
+            if without == 0 || measured.interrupted {
+                return Ok(None);
+            }
+        }
+        Ok(Some(format!(
+            "the cache could not be warmed: {without} of {queries} queries got no valid answer in time beforehand"
+        )))
     }
 
     fn measure(

@@ -76,6 +76,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let before = Manifest::take();
     check_machine(&before)?;
     let plan = args.search.plan(args.query.timeout_ns())?;
+    args.query.workload.load_for_search()?;
+    args.query.workload.check_ttl(args.ttl, plan.trial_ns)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
     let progress = Progress::new(args.search.json, &tester.watch);
     let peer = || peers::find(&args.peer).map(|peer| peer.name()).map_err(peer_failure);
@@ -83,7 +85,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let store = args.search.store(name)?;
     let lab = Lab::start(args, &tester).inspect_err(|_| store.discard())?;
     tester.alone = lab.running.is_some() && lab.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
-    let target = Target { pid: lab.pid(), ..args.query.target(lab.server, plan.listen_ns) };
+    let mut target = Target { pid: lab.pid(), ..args.query.target(lab.server, plan.listen_ns) };
+    args.query.workload.apply(&args.query, &mut target)?;
 
     let loop_listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     let hosted = lab.auth.hosted;

@@ -18,6 +18,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::io::IoArgs;
+use super::workload::WorkloadArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::ZoneConfig;
 use crate::campaign::{MeasureError, Target, Tester, Unreached};
@@ -58,6 +59,7 @@ impl From<Unreached> for Failure {
     fn from(why: Unreached) -> Self {
         match why {
             Unreached::Interrupted => Self::new(EXIT_UNFIT, "interrupted; nothing was measured"),
+            Unreached::Tester(reason) => Self::new(EXIT_UNFIT, reason),
             Unreached::Server(reason) => Self::new(EXIT_FAILED, reason),
         }
     }
@@ -117,6 +119,9 @@ pub struct QueryArgs {
     /// Seconds after which an answer is late
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub timeout: Duration,
+    /// Other queries and loads.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
 }
 
 /// `--validity`.
@@ -127,6 +132,8 @@ pub enum ValidityArg {
     Strict,
     /// dns64perf++'s rule: a NOERROR response with any answer record.
     Compat,
+    /// Any response to the question, as reflectors and ordinary servers give.
+    Response,
 }
 
 impl ValidityArg {
@@ -134,6 +141,7 @@ impl ValidityArg {
         match self {
             Self::Strict => "strict",
             Self::Compat => "compat",
+            Self::Response => "response",
         }
     }
 }
@@ -165,6 +173,7 @@ impl QueryArgs {
             validity: match self.validity {
                 ValidityArg::Strict => Validity::Strict,
                 ValidityArg::Compat => Validity::Compat,
+                ValidityArg::Response => Validity::Response,
             },
             pid: None,
             log: false,
@@ -179,7 +188,7 @@ impl QueryArgs {
 
     /// The part of the record's settings that these options fix.
     pub fn settings(&self, tester: &Tester) -> Settings {
-        Settings {
+        let settings = Settings {
             timeout_s: self.timeout.as_secs_f64(),
             names: self.names.to_string(),
             first_name: tester.next_name,
@@ -187,13 +196,13 @@ impl QueryArgs {
             prefix: self.prefix.to_string(),
             validity: self.validity.name().to_owned(),
             aaaa_share_pct: self.aaaa_share,
-            cached_share_pct: 0,
             threads: tester.cpus.len(),
             source_ports: tester.source_ports,
             io: tester.backend.name().into(),
             tester_cpus: tester.cpus.clone(),
             ..Settings::default()
-        }
+        };
+        self.workload.settings(settings)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod report;
 pub mod search;
 pub mod selftest;
 pub mod trial;
+mod workload;
 
 use std::io::Write;
 use std::process::ExitCode;

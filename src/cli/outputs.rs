@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use net::transport::Backend;
 
 use super::common::Failure;
 use super::{EXIT_UNFIT, EXIT_USAGE};
@@ -71,6 +72,11 @@ impl OutputArgs {
         let outputs = self.outputs()?;
         outputs.check().map_err(|error| Failure::new(EXIT_UNFIT, error))?;
         target.log = outputs.need_log();
+        if target.log && tester.backend == Backend::Kernel {
+            let message =
+                "--io kernel keeps no list of all queries: leave out --queries, --compat-csv and --interval";
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
         Ok(Writing {
             outputs,
             server: target.server,

@@ -42,7 +42,9 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let before = Manifest::take();
     let plan = args.search.plan(args.query.timeout_ns())?;
     let tester = args.tester.tester(args.query.first_name())?;
-    let target = args.query.target(args.server, plan.listen_ns);
+    args.query.workload.load_for_search()?;
+    let mut target = args.query.target(args.server, plan.listen_ns);
+    args.query.workload.apply(&args.query, &mut target)?;
     let store = args.search.store("search")?;
     reach(&target, &tester).inspect_err(|_| store.discard())?;
     let mut results = empty_results("search");

@@ -61,7 +61,9 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     tester.alone = auth.is_some();
     let own = auth.as_ref().map(|auth| auth.authority.local_addrs()[0]);
     let server = args.server.or(own).ok_or_else(|| Failure::new(EXIT_UNFIT, "the AuthDNS has no address"))?;
-    let target = args.query.target(server, 0);
+    let mut target = args.query.target(server, 0);
+    args.query.workload.load_for_search()?;
+    args.query.workload.apply(&args.query, &mut target)?;
     reach(&target, &tester)?;
     let progress = Progress::new(args.json, &tester.watch);
     let lowest = if args.lower { 0 } else { args.rate };

@@ -20,14 +20,18 @@ use crate::report;
 Examples:
   sextant trial --server '[::1]:53' --rate 50000 --duration 10
   sextant trial --server '[::1]:5300' --rate 100000 --prefix 2001:2:0:aaaa::/96 --json
-      straight against an AuthDNS that has a AAAA for every name")]
+      straight against an AuthDNS that has a AAAA for every name
+  sextant trial --server '[::1]:53' --rate 20000 --queries names.txt --shuffle --load poisson
+      what a file in dnsperf's format asks, as independent clients would
+  sextant trial --server '[::1]:53' --load closed:100 --duration 10
+      dnsperf's way: a closed loop, 100 queries outstanding")]
 pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT")]
     server: SocketAddr,
-    /// Queries per second
+    /// Queries per second; needed unless --load has rates of its own or is a closed loop
     #[arg(long, value_name = "N", value_parser = rate)]
-    rate: u64,
+    rate: Option<u64>,
     /// Length of the trial in seconds (RFC 8219 asks for at least 60)
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     duration: Duration,
@@ -54,7 +58,9 @@ const RESIDUAL: Duration = Duration::from_millis(500);
 /// The server cannot be reached, or the trial cannot be run.
 pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let listen_ns = args.query.timeout_ns() + RESIDUAL.as_nanos() as u64;
+    let rate_qps = args.query.workload.rate_qps(args.rate)?;
     let mut target = args.query.target(args.server, listen_ns);
+    args.query.workload.apply(&args.query, &mut target)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
     let cannot_write = |error| Failure::new(EXIT_UNFIT, error);
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
@@ -64,9 +70,9 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
 
     let progress = Progress::new(args.json, &tester.watch);
     let length = args.duration + Duration::from_millis(30);
-    let doing = Doing { phase: "trial".into(), rate_qps: args.rate, length, ..Doing::default() };
+    let doing = Doing { phase: "trial".into(), rate_qps, length, ..Doing::default() };
     let duration_ns = args.duration.as_nanos() as u64;
-    let tried = progress.during(&doing, || tester.trial(&target, None, args.rate, duration_ns));
+    let tried = progress.during(&doing, || tester.trial(&target, None, rate_qps, duration_ns));
     progress.clear();
     let tried = tried?;
     if args.json {

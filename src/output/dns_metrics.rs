@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use engine::matcher::rcode_name;
 use engine::pacer::SECOND_NS;
 use engine::querylog::{Class, QueryLog};
 use engine::record::{Outcome, Trial};
@@ -58,8 +59,7 @@ struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     unexpected: Option<u64>,
     discarded: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_rcodes: Option<BTreeMap<String, u64>>,
+    response_rcodes: BTreeMap<String, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_latency: Option<Latency>,
     conn_info: Connection,
@@ -85,7 +85,7 @@ struct Connection {
     socket_errors: u64,
 }
 
-/// Writes the file; with the list of queries there are objects for its intervals, and RCODEs.
+/// Writes the file; with the list of queries there are objects for its intervals.
 ///
 /// # Errors
 /// Those of the writer.
@@ -100,16 +100,11 @@ pub fn write(
     let stats_interval =
         intervals.map_or(trial.duration_s, |(_, interval_ns)| interval_ns as f64 / SECOND_NS as f64);
     put(out, &runid, "header", header(finished, stats_interval))?;
-    let mut rcodes = None;
     if let Some((log, interval_ns)) = intervals {
-        let all = rcodes.insert([0; 16]);
-        cut(finished, log, interval_ns, |cut| {
-            all.iter_mut().zip(cut.rcodes).for_each(|(sum, count)| *sum += count);
-            put(out, &runid, "stats_periodic", periodic(finished, cut))
-        })?;
+        cut(finished, log, interval_ns, |cut| put(out, &runid, "stats_periodic", periodic(finished, cut)))?;
     }
     put(out, &runid, "event", Event { msg: verdict(trial), msg_type: "outcome" })?;
-    put(out, &runid, "stats_sum", sum(finished, rcodes))
+    put(out, &runid, "stats_sum", sum(finished))
 }
 
 fn put<T: Serialize>(out: &mut impl Write, runid: &str, kind: &'static str, content: T) -> io::Result<()> {
@@ -146,7 +141,7 @@ fn split_lost(trial: &Trial, lost: u64) -> (u64, u64) {
     }
 }
 
-fn sum(finished: &Finished<'_>, rcodes: Option<[u64; 16]>) -> Stats {
+fn sum(finished: &Finished<'_>) -> Stats {
     let trial = &finished.tried.trial;
     let (timeouts, interrupted) = split_lost(trial, trial.lost);
     let since = finished.tried.start_unix_ns;
@@ -159,7 +154,7 @@ fn sum(finished: &Finished<'_>, rcodes: Option<[u64; 16]>) -> Stats {
         interrupted,
         unexpected: Some(trial.unexpected),
         discarded: trial.late + trial.duplicates,
-        response_rcodes: rcodes.map(|counts| by_name(&counts)),
+        response_rcodes: trial.rcodes.clone(),
         response_latency: latency(&finished.tried.latency_ns),
         conn_info: Connection {
             kind: "udp",
@@ -186,7 +181,7 @@ fn periodic(finished: &Finished<'_>, cut: &Cut) -> Stats {
         interrupted,
         unexpected: None,
         discarded: late,
-        response_rcodes: Some(by_name(&cut.rcodes)),
+        response_rcodes: by_name(&cut.rcodes),
         response_latency: latency(&cut.latency_ns),
         conn_info: Connection {
             kind: "udp",
@@ -197,26 +192,9 @@ fn periodic(finished: &Finished<'_>, cut: &Cut) -> Stats {
     }
 }
 
-/// The names of the registry of RCODEs (RFC 6895 section 2.3).
 fn by_name(counts: &[u64; 16]) -> BTreeMap<String, u64> {
-    const NAMES: [&str; 12] = [
-        "NOERROR",
-        "FORMERR",
-        "SERVFAIL",
-        "NXDOMAIN",
-        "NOTIMP",
-        "REFUSED",
-        "YXDOMAIN",
-        "YXRRSET",
-        "NXRRSET",
-        "NOTAUTH",
-        "NOTZONE",
-        "DSOTYPENI",
-    ];
-    let name =
-        |code: usize| NAMES.get(code).map_or_else(|| format!("RCODE{code}"), |name| (*name).to_owned());
-    let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-    counted.map(|(code, count)| (name(code), *count)).collect()
+    let seen = counts.iter().zip(0u8..).filter(|(count, _)| **count > 0);
+    seen.map(|(count, code)| (rcode_name(code), *count)).collect()
 }
 
 fn latency(latency_ns: &Histogram<u64>) -> Option<Latency> {

@@ -184,6 +184,7 @@ pub(crate) mod tests {
                 invalid: 2,
                 late: 2,
                 lost: 1,
+                rcodes: [("NOERROR".to_owned(), 4), ("SERVFAIL".to_owned(), 1)].into(),
                 series: vec![Interval { start_s: 0.0, sent: 6, valid: 1, failed: 7 }],
                 ..Trial::default()
             };

@@ -162,6 +162,23 @@ fn lb_what_a_killed_run_leaves_is_removed_by_the_next_command() {
 }
 
 #[test]
+fn lb_a_lab_that_was_killed_while_it_was_made_is_removed() {
+    if !can() {
+        return;
+    }
+    let lab = name("half");
+    for after_ms in [0, 5, 10, 20, 40, 80] {
+        let mut making = command(&["lab", "up", "--name", &lab]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        making.kill().unwrap();
+        making.wait().unwrap();
+        let down = sextant(&["lab", "down", "--name", &lab]);
+        assert!(down.status.success(), "after {after_ms} ms: {}", stderr(&down));
+        assert_eq!(namespaces(&lab), [""; 0], "after {after_ms} ms");
+    }
+}
+
+#[test]
 fn lb_namespaces_of_others_are_left_alone_and_debris_is_not() {
     if !can() {
         return;

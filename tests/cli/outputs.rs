@@ -321,6 +321,7 @@ fn outputs_that_cannot_be_are_refused() {
         ("--queries list.txt", "must end in .csv or .parquet"),
         ("--interval 0.01", "from 0.1 to 86400"),
         ("--interval 1", "needs --series, --hlog or --dns-metrics"),
+        ("--io kernel --series s.csv --interval 1", "--io kernel keeps no list of all queries"),
         ("--series same --hlog same", "same is named for two outputs"),
         (
             "--queries LIST.csv --rate 1000000 --duration 200 --names 0.0.0.0/0",

@@ -7,30 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use super::responder::Responder;
 use super::running::{alone, command, sextant, stderr};
-use super::tried::{Tried, options, trial};
-
-fn signal(name: &str, pid: u32) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
-    assert!(sent.unwrap().success());
-}
-
-/// Stops a process and waits until none of its threads runs.
-fn stop(pid: u32) {
-    signal("STOP", pid);
-    let is_stopped = |task: std::fs::DirEntry| {
-        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
-    };
-    while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten().all(is_stopped) {
-        std::thread::yield_now();
-    }
-}
+use super::tried::{Measurer, options, trial};
 
 #[test]
 fn answers_that_do_not_fit_the_own_socket_void_the_trial() {
     let _alone = alone();
-    let measurer: Arc<Mutex<Option<u32>>> = Arc::default();
-    let stopped = Arc::clone(&measurer);
+    let measurer = Measurer::default();
+    let stopped = measurer.clone();
     let mut held = Vec::new();
     let server = Responder::start("127.0.0.1:0", move |stage, query| {
         if !(100..400).contains(&query.number) {
@@ -38,18 +21,13 @@ fn answers_that_do_not_fit_the_own_socket_void_the_trial() {
         }
         held.push((query.answer(), query.from));
         if query.number == 399 {
-            let pid = stopped.lock().unwrap().unwrap();
-            stop(pid);
-            held.drain(..).for_each(|(answer, to)| stage.send(&answer, to));
-            signal("CONT", pid);
+            stopped.while_stopped(|| held.drain(..).for_each(|(answer, to)| stage.send(&answer, to)));
         }
     });
     let address = server.address.to_string();
     let mut arguments = options(&address, "1000", "0.5");
     arguments.extend(["--ports", "1", "--receive-buffer", "8192"]);
-    let child = command(&arguments).spawn().unwrap();
-    *measurer.lock().unwrap() = Some(child.id());
-    let tried = Tried::read(&child.wait_with_output().unwrap());
+    let tried = measurer.run(command(&arguments));
     let dropped = tried.lost_at("own_socket_drop");
     assert!((200..300).contains(&dropped), "{}", tried.trial);
     tried.expect_losses(&[("own_socket_drop", tried.number("scheduled") - tried.number("valid"))]);
@@ -112,5 +90,7 @@ fn joined_queries_over_loopback_are_marked() {
     let server = Responder::start("[::1]:0", |stage, query| stage.send(&query.answer(), query.from));
     let tried = trial(server.address, "20000", "0.2", &["--io", "gso", "--allow-unsegmented"]);
     assert_eq!(tried.trial["io"], "gso (unsegmented)");
-    assert_eq!((tried.number("valid"), server.received()), (4000, 4000), "{}", tried.trial);
+    // A server on a busy machine may be too slow; then its socket tells.
+    let taken = server.received() + tried.lost_at("server_socket_drop");
+    assert_eq!((tried.number("sent"), taken), (4000, 4000), "{}", tried.trial);
 }

@@ -32,6 +32,8 @@ pub struct Responder {
 const HEADER: usize = 12;
 /// Names are asked from 10.0.0.0/8.
 const NETWORK: u32 = 10 << 24;
+/// The last name of the range.
+const BEFORE_THE_FIRST: u32 = (1 << 24) - 1;
 
 impl Query {
     fn read(octets: &[u8], from: SocketAddr) -> Option<Self> {
@@ -106,7 +108,7 @@ impl Responder {
                 let received = stage.socket.recv_from(&mut buffer).ok();
                 let query = received.and_then(|(length, from)| Query::read(&buffer[..length], from));
                 if let Some(query) = query {
-                    count.fetch_add(1, Ordering::Relaxed);
+                    count.fetch_add(u64::from(query.number != BEFORE_THE_FIRST), Ordering::Relaxed);
                     script(&mut stage, &query);
                 }
                 stage.send_due();
@@ -115,9 +117,9 @@ impl Responder {
         Self { address, received, stop, thread: Some(std::thread::spawn(work)) }
     }
 
-    /// Queries of the trial that came, without the one by which Sextant found out whether there is a server.
+    /// Queries of the trial that came, without those by which Sextant found out whether there is a server.
     pub fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed) - 1
+        self.received.load(Ordering::Relaxed)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Trials of the real `sextant`, and what holds for each.
 
 use std::net::SocketAddr;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -85,5 +86,44 @@ impl Tried {
                 self.trial
             ),
         }
+    }
+}
+
+/// A Measurer that runs while the test does something to it.
+#[derive(Clone, Default)]
+pub struct Measurer(Arc<Mutex<Option<u32>>>);
+
+impl Measurer {
+    /// Runs a trial to its end.
+    pub fn run(&self, mut command: Command) -> Tried {
+        let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = piped.spawn().unwrap();
+        *self.0.lock().unwrap() = Some(child.id());
+        Tried::read(&child.wait_with_output().unwrap())
+    }
+
+    /// Does something while it is stopped.
+    pub fn while_stopped(&self, work: impl FnOnce()) {
+        let pid = self.0.lock().unwrap().unwrap();
+        stop(pid);
+        work();
+        signal("CONT", pid);
+    }
+}
+
+fn signal(name: &str, pid: u32) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+/// Stops a process and waits until none of its threads runs.
+fn stop(pid: u32) {
+    signal("STOP", pid);
+    let is_stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
+    };
+    while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten().all(is_stopped) {
+        std::thread::yield_now();
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::responder::{Query, Responder, Stage};
 use super::running::alone;
-use super::tried::{Tried, options};
+use super::tried::{Measurer, Tried, options};
 
 /// A namespace for the Measurer, joined with this one; both ends go when it is dropped.
 struct Wire {
@@ -66,9 +66,16 @@ impl Wire {
     }
 
     fn attempt(&self, server: &Responder, rate: &str, more: &[&str]) -> Output {
+        self.command(server, rate, more).output().unwrap()
+    }
+
+    /// A trial of a second.
+    fn command(&self, server: &Responder, rate: &str, more: &[&str]) -> Command {
         let address = server.address.to_string();
-        let sextant = [env!("CARGO_BIN_EXE_sextant")];
-        self.exec(&[&sextant, &options(&address, rate, "1")[..], more].concat())
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, env!("CARGO_BIN_EXE_sextant")]);
+        command.args(options(&address, rate, "1")).args(more);
+        command
     }
 
     /// Packets that arrived at the server's end.
@@ -193,6 +200,32 @@ fn segments_are_packets_on_the_wire_or_refused() {
 }
 
 #[test]
+fn rings_that_overflow_void_the_trial() {
+    let _alone = alone();
+    let Some(wire) = Wire::new() else { return };
+    // More answers than a ring holds are kept until the Measurer is stopped.
+    const HELD: u32 = 14_000;
+    let measurer = Measurer::default();
+    let stopped = measurer.clone();
+    let mut held = Vec::new();
+    let server = Responder::start(&format!("{}:0", SERVER[0]), move |stage, query| {
+        if query.number >= HELD {
+            return stage.send(&query.answer(), query.from);
+        }
+        held.push((query.answer(), query.from));
+        if query.number == HELD - 1 {
+            stopped.while_stopped(|| held.drain(..).for_each(|(answer, to)| stage.send(&answer, to)));
+        }
+    });
+    let tried =
+        measurer.run(wire.command(&server, "14000", &["--io", "xdp", "--ports", "1", "--timeout", "4"]));
+    let dropped = tried.lost_at("own_socket_drop");
+    assert!(dropped > 1000, "{}", tried.trial);
+    tried.expect_losses(&[("own_socket_drop", u64::from(HELD) - tried.number("valid"))]);
+    tried.expect_void(&format!("dropped {dropped} answers"));
+}
+
+#[test]
 fn sources_may_be_addresses_that_no_device_has() {
     let _alone = alone();
     let Some(wire) = Wire::new() else { return };
@@ -201,7 +234,7 @@ fn sources_may_be_addresses_that_no_device_has() {
     let prefix: std::net::Ipv6Addr = "2001:2:0:79::".parse().unwrap();
     let server = Responder::start(&format!("[{}]:0", SERVER[1]), move |stage, query| {
         let inside = matches!(query.from.ip(), std::net::IpAddr::V6(ip) if ip.segments()[..4] == prefix.segments()[..4]);
-        count.fetch_add(u32::from(inside), Ordering::Relaxed);
+        count.fetch_add(u32::from(inside && query.number < 1000), Ordering::Relaxed);
         stage.send(&query.answer(), query.from);
     });
     let sources = ["--source", "2001:2:0:79::/64", "--source-ports", "5300-5309"];

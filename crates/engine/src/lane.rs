@@ -220,11 +220,20 @@ impl Lane {
     /// Likewise in a closed loop: what free slots allow, until the time is over.
     fn due_in_loop(&mut self, now_ns: u64) -> Option<Batch> {
         self.give_up_waiting(now_ns);
-        if now_ns < self.spec.schedule.start_ns || self.next >= self.queries {
+        if now_ns < self.spec.schedule.start_ns {
             return None;
         }
         if now_ns >= self.spec.schedule.end_ns() {
             self.queries = self.next;
+            return None;
+        }
+        if self.next >= self.queries {
+            if !self.spec.schedule.ends_by_count() && self.stats.ran_out.is_none() {
+                self.stats.ran_out = Some(format!(
+                    "the closed loop used up the {} queries it had room for before its time was over",
+                    self.spec.schedule.queries
+                ));
+            }
             return None;
         }
         let ready = self.closed.as_ref().map_or(0, Closed::ready);

@@ -115,6 +115,16 @@ impl Schedule {
         }
     }
 
+    /// Whether it is over when its queries are sent, although its time is not: a closed loop of so many experiments.
+    pub fn ends_by_count(&self) -> bool {
+        match self.model {
+            Model::Experiments { count: Some(count), .. } => {
+                self.queries == u64::from(count) * EXPERIMENT_QUERIES
+            }
+            _ => false,
+        }
+    }
+
     /// Whether [`Schedule::due_ns`] and [`Schedule::due_count`] say when queries are due. If not, they are counted as
     /// they come.
     pub fn is_closed_form(&self) -> bool {

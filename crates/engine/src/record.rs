@@ -105,7 +105,7 @@ pub struct Settings {
     pub suffix: String,
     /// The DNS64 prefix that answers were expected under.
     pub prefix: String,
-    /// `strict` (the right AAAA) or `compat` (dns64perf++'s rule).
+    /// `strict` (the right AAAA), `compat` (dns64perf++'s rule) or `response` (any response to the question).
     pub validity: String,
     /// Share of names that have a AAAA record, in percent.
     pub aaaa_share_pct: u8,
@@ -123,6 +123,12 @@ pub struct Settings {
     pub tester_cpus: Vec<usize>,
     /// Where the AuthDNS ran and listened, in words.
     pub auth: String,
+    /// The load model as on the command line; empty means constant.
+    #[serde(default)]
+    pub load: String,
+    /// What was asked beside a AAAA query for each name, in words; empty if nothing.
+    #[serde(default)]
+    pub workload: String,
 }
 
 /// The self-test of RFC 8219 9.2.1: the Tester against itself.

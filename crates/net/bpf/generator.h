@@ -59,6 +59,20 @@ static __always_inline void advance(struct account *account)
     account->due_ns = due;
 }
 
+/* Reading the clock is a tenth of the work. Of queries that were all due at a reading, so many share it. */
+#define CLOCK_USES 4
+
+/* The time, or an instant shortly before at which the next query was due already. */
+static __always_inline __u64 clock_for(struct account *account)
+{
+    if (account->clock_ns < account->due_ns || !account->clock_uses) {
+        account->clock_ns = bpf_ktime_get_ns();
+        account->clock_uses = CLOCK_USES;
+    }
+    account->clock_uses--;
+    return account->clock_ns;
+}
+
 SEC("xdp")
 int generator(struct xdp_md *ctx)
 {
@@ -66,9 +80,11 @@ int generator(struct xdp_md *ctx)
     struct account *account = own_account();
     if (!account || frame + trial.frame_octets > end)
         return XDP_DROP;
-    __u64 now = bpf_ktime_get_ns();
     __u64 n = account->next;
-    if (n >= trial.queries || now < account->due_ns || !account->enabled)
+    if (n >= trial.queries || !account->enabled)
+        return XDP_DROP;
+    __u64 now = clock_for(account);
+    if (now < account->due_ns)
         return XDP_DROP;
     if (now >= account->window_end_ns)
         close_window(account, now);

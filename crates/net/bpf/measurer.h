@@ -102,6 +102,9 @@ struct account {
     __u64 window;
     __u64 window_end_ns;
     __u64 in_window;
+    /* A reading of the clock, and how many more queries it may serve. */
+    __u64 clock_ns;
+    __u64 clock_uses;
     /* Of the generator. */
     __u64 sent;
     /* Of the sink. */
@@ -112,6 +115,7 @@ struct account {
     __u64 overflow;
     __u64 unreadable;
     __u64 doubtful;
+    __u64 padding[14];
     __u64 rcodes[16];
     __u64 lateness_ns[BUCKETS];
     __u64 latency_ns[BUCKETS];

@@ -245,6 +245,8 @@ int sink(struct xdp_md *ctx)
     struct account *account = own_account();
     if (!account)
         return XDP_PASS;
+    /* Time has passed for a generator on this processor. */
+    account->clock_uses = 0;
     if (origin == UNREADABLE) {
         account->unreadable++;
         return XDP_PASS;

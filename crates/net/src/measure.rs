@@ -129,7 +129,7 @@ pub fn run(
         return kernel::run(plan, workload, &path, expected, cpus, stop, live);
     }
     let lanes = cpus.len().max(1);
-    check_sources(&plan.udp)?;
+    check_sources(plan)?;
     let opener = &Opener::new(plan.backend, &plan.udp, lanes)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
@@ -180,8 +180,8 @@ fn in_threads<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) ->
 }
 
 /// Whether so many sockets can be had; each also needs a source of its own.
-fn check_sources(config: &UdpConfig) -> io::Result<()> {
-    let UdpConfig { sockets, sources, server, .. } = config;
+fn check_sources(plan: &Plan) -> io::Result<()> {
+    let UdpConfig { sockets, sources, server, .. } = &plan.udp;
     let too_many = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     if let Some(pairs) = sources.pairs().filter(|&pairs| pairs < *sockets as u64) {
         return too_many(format!(
@@ -194,7 +194,7 @@ fn check_sources(config: &UdpConfig) -> io::Result<()> {
             "{sockets} sockets need {needed} open files, {limit} are allowed: ask for fewer, or raise the limit with 'ulimit -n {needed}'"
         ));
     }
-    sources.check(*sockets, *server)
+    if plan.backend.has_sockets() { sources.check(*sockets, *server) } else { Ok(()) }
 }
 
 /// Opens the sockets and allocates the accounts of a thread, on its processor so that the memory is near it.

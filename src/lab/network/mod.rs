@@ -217,6 +217,11 @@ fn build(spec: &LabSpec) -> io::Result<()> {
     for role in Role::ALL {
         configure(spec, role)?;
     }
+    // With GRO a veth has NAPI, which AF_XDP, XDP_REDIRECT and threads need. Only where both ends are up already does the
+    // other end learn that it may send frames of XDP programs.
+    for role in Role::ALL {
+        set_features(spec, role, &["gro", "on"])?;
+    }
     for &(role, cpu) in &spec.napi_cpus {
         threads::pin(&spec.name, role, cpu)?;
     }
@@ -269,19 +274,23 @@ fn join(spec: &LabSpec) -> io::Result<()> {
 fn configure(spec: &LabSpec, role: Role) -> io::Result<()> {
     let inside = namespace(&spec.name, role);
     let segmentation = if spec.segmentation { "on" } else { "off" };
-    for towards in role.peers() {
-        let device = End::new(role, towards).device;
-        // With GRO a veth has NAPI, which AF_XDP, XDP_REDIRECT and threads need.
-        let features = ["tx-udp-segmentation", segmentation, "tso", segmentation, "gro", "on"];
-        let arguments = [&["netns", "exec", &inside, "ethtool", "-K", &device], &features[..]].concat();
-        tools::ip(&arguments)?;
-    }
+    set_features(spec, role, &["tx-udp-segmentation", segmentation, "tso", segmentation])?;
     if role == Role::Tester {
         // IPv6 sockets take the addresses of a local route only then; IPv4 sockets do anyway.
         let script = "echo 1 > /proc/sys/net/ipv6/ip_nonlocal_bind";
         tools::ip(&["netns", "exec", &inside, "sh", "-c", script])?;
     }
     tools::run("ip", &["-n", &inside, "-batch", "-"], &plan::configuration(role)).map(drop)
+}
+
+/// Sets features of all devices of a role, with the words of `ethtool -K`.
+fn set_features(spec: &LabSpec, role: Role, features: &[&str]) -> io::Result<()> {
+    let inside = namespace(&spec.name, role);
+    for towards in role.peers() {
+        let device = End::new(role, towards).device;
+        tools::ip(&[&["netns", "exec", &inside, "ethtool", "-K", &device], features].concat())?;
+    }
+    Ok(())
 }
 
 /// Held while labs are made or removed, by one process of the machine at a time.

@@ -69,11 +69,10 @@ pub fn ip(arguments: &[&str]) -> io::Result<String> {
 /// It cannot be started or fails; the message has its command line and the first line that it says on standard error.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> io::Result<String> {
     let named = |error: &dyn std::fmt::Display| format!("{program} {}: {error}", arguments.join(" "));
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // When this process is killed, nothing goes on making what the next command removes.
+    let mut child = net::process::die_with_parent(&mut command)
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), named(&error)))?;
     if let Some(mut stdin) = child.stdin.take() {

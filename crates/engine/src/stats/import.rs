@@ -29,6 +29,7 @@ impl Stats {
         self.valid += answers;
         self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns.saturating_mul(answers));
         self.latency_ns.saturating_record_n(latency_ns, answers);
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns.saturating_mul(answers));
     }
 
     /// Adds valid answers with a latency from the sending, in ns.
@@ -61,7 +62,7 @@ mod tests {
         let schedule = Schedule::new(7_000_000, 1500, 2_500_000_000);
         let (mut single, mut imported) = (Stats::new(schedule), Stats::new(schedule));
         assert_eq!(Stats::windows_of(&schedule), 2501);
-        let is_valid = |n: u64| n % 3 == 0;
+        let is_valid = |n: u64| n.is_multiple_of(3);
         for n in 0..schedule.queries {
             let due_ns = schedule.due_ns(n);
             single.note_sent(due_ns, due_ns + 50);

@@ -94,6 +94,21 @@ impl TypeMix {
     }
 }
 
+impl fmt::Display for TypeMix {
+    /// Numbers and shares in percent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = 0;
+        for (index, (qtype, end)) in self.parts[..usize::from(self.count)].iter().enumerate() {
+            let share_pct = (end - before) as f64 / (1u64 << 32) as f64 * 100.0;
+            before = *end;
+            let name = NAMES.iter().find(|(_, number)| number == qtype);
+            let name = name.map_or_else(|| format!("TYPE{qtype}"), |(name, _)| (*name).to_owned());
+            write!(f, "{}{name} {share_pct:.0} %", if index > 0 { " and " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
 /// Why a text is no mix of types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeError(String);
@@ -149,6 +164,7 @@ mod tests {
             let a = (0..1000).filter(|k| mix.at(start + k * stride) == rtype::A).count();
             assert!(a.abs_diff(300) <= 12, "{a} of 1000 with stride {stride}");
         }
+        assert_eq!(mix.to_string(), "A 30 % and AAAA 70 %");
         assert_eq!("aaaa".parse::<TypeMix>().unwrap(), TypeMix::default());
         assert_eq!(TypeMix::of(16).only(), Some(16));
         assert_eq!(mix.types().collect::<Vec<_>>(), [1, 28]);

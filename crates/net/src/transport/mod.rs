@@ -79,6 +79,11 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// Whether queries leave by sockets, so that their sources must be addresses of this machine.
+    pub fn has_sockets(self) -> bool {
+        matches!(self, Self::Udp | Self::Gso { .. })
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

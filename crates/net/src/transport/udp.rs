@@ -131,6 +131,7 @@ impl Transport for UdpTransport {
     }
 
     fn drops(&self) -> u64 {
+        // Answers that came joined and were dropped together are one drop to the kernel.
         self.sockets.iter().map(|socket| u64::from(socket.drops().unwrap_or(0))).sum()
     }
 

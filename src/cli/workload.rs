@@ -1,0 +1,254 @@
+//! Options for queries other than RFC 8219's, and for other loads than a constant rate.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use dns64::Range;
+use engine::pacer::Model;
+use engine::record::Settings;
+use engine::trial::Validity;
+use engine::workload::{Agent, Choice, QueryOptions, TypeMix, Variation};
+
+use super::common::{Failure, QueryArgs, ValidityArg};
+use super::{EXIT_UNFIT, EXIT_USAGE};
+use crate::campaign::Target;
+use crate::workload_file::{self, FileError, Format, Source};
+
+/// What else may be asked, and when.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Workload")]
+pub struct WorkloadArgs {
+    /// Percentage of the queries whose names the server has cached: they are asked once before each trial, and the TTL of
+    /// the records must be longer than a trial takes
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    cached_share: u8,
+    /// How many names these queries share
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    hot_names: u32,
+    /// Type of the queries, or several with their shares: aaaa, a, mx, TYPE65, a=30,aaaa=70
+    #[arg(long, value_name = "TYPES", default_value = "aaaa")]
+    qtype: TypeMix,
+    /// Ask names by their popularity: the k-th of --names in proportion to k^-S
+    #[arg(long, value_name = "S", value_parser = exponent, conflicts_with_all = ["cached_share", "random_labels", "queries"])]
+    zipf: Option<f64>,
+    /// Ask random names below --suffix, each once; any response counts
+    #[arg(long, conflicts_with_all = ["cached_share", "queries"])]
+    random_labels: bool,
+    /// Ask what this file holds, over and over; - is standard input. Any response counts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype"])]
+    queries: Option<PathBuf>,
+    /// How the file is written
+    #[arg(long, value_enum, default_value_t, requires = "queries")]
+    queries_format: Format,
+    /// Ask the file's queries in a random order (within 65536 of them if the file is over 256 MiB)
+    #[arg(long, requires = "queries")]
+    shuffle: bool,
+    /// Refuse a file with a malformed query instead of leaving that out
+    #[arg(long, requires = "queries")]
+    strict_input: bool,
+    /// This is Measurer K of N that share the names: it takes every N-th, beginning with the K-th. All need the same
+    /// --first-name
+    #[arg(long, value_name = "K/N", default_value = "1/1")]
+    agent: Agent,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// How the queries lie in time: constant, poisson[:SEED], steps:RATE,RATE,... (equal parts), ramp:FROM-TO,
+    /// burst:QUERIES (back to back, at the average rate); or a closed loop: closed:WINDOW (outstanding queries of each
+    /// thread), experiments:SLOTS[xCOUNT] (of 256 queries, as dns64perf2 makes them)
+    #[arg(long, value_name = "MODEL", default_value = "constant")]
+    load: Model,
+    /// Set DO: ask for DNSSEC records
+    #[arg(long)]
+    dnssec_ok: bool,
+    /// Set CD: the server shall not validate
+    #[arg(long)]
+    cd: bool,
+    /// Set AD: ask whether the answer is authentic
+    #[arg(long)]
+    ad: bool,
+    /// Ask for the server's identifier (RFC 5001)
+    #[arg(long)]
+    nsid: bool,
+    /// Pad queries to a multiple of so many octets (RFC 7830)
+    #[arg(long, value_name = "OCTETS", value_parser = clap::value_parser!(u16).range(1..=468))]
+    padding: Option<u16>,
+    /// Name a client subnet within this range, another for each query (RFC 7871)
+    #[arg(long, value_name = "PREFIX")]
+    ecs: Option<Range>,
+    /// Send a client cookie for each source (RFC 7873)
+    #[arg(long)]
+    cookie: bool,
+}
+
+fn exponent(text: &str) -> Result<f64, String> {
+    let exponent = text.parse().ok().filter(|exponent| (0.01..=20.0).contains(exponent));
+    exponent.ok_or_else(|| "must be a number from 0.01 to 20".to_owned())
+}
+
+impl WorkloadArgs {
+    /// How the queries lie in time; that of a Poisson process without a seed of its own follows `--seed`.
+    pub fn load(&self) -> Model {
+        match self.load {
+            Model::Poisson { seed: 0 } => Model::Poisson { seed: self.seed },
+            load => load,
+        }
+    }
+
+    /// The load where a rate is searched for.
+    ///
+    /// # Errors
+    /// A load that has rates of its own, or none.
+    pub fn load_for_search(&self) -> Result<Model, Failure> {
+        let load = self.load();
+        if load.needs_rate() {
+            return Ok(load);
+        }
+        let message =
+            format!("--load {load} has no rate to search for: use constant, poisson or burst:QUERIES");
+        Err(Failure::new(EXIT_USAGE, message))
+    }
+
+    /// The rate of a trial in q/s; 1 where the load has rates of its own.
+    ///
+    /// # Errors
+    /// There is none and the load needs one, or the other way round.
+    pub fn rate_qps(&self, rate_qps: Option<u64>) -> Result<u64, Failure> {
+        match (self.load.needs_rate(), rate_qps) {
+            (true, Some(rate_qps)) => Ok(rate_qps),
+            (false, None) => Ok(1),
+            (true, None) => Err(Failure::new(EXIT_USAGE, format!("--load {} needs a --rate", self.load))),
+            (false, Some(_)) => {
+                let why = if self.load.is_closed() { "answers set its pace" } else { "it has its own rates" };
+                Err(Failure::new(EXIT_USAGE, format!("--load {} takes no --rate: {why}", self.load)))
+            }
+        }
+    }
+
+    /// Adds what these options ask for to a target; reads the query file.
+    ///
+    /// # Errors
+    /// A file that cannot be used, or agents that would not know their names.
+    pub fn apply(&self, query: &QueryArgs, target: &mut Target) -> Result<(), Failure> {
+        if self.agent != Agent::default() && query.first_name.is_none() {
+            let message = "--agent: the Measurers share names only if all are given the same --first-name";
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
+        let any_response =
+            query.validity == ValidityArg::Response || self.random_labels || self.queries.is_some();
+        if any_response && target.validity == Validity::Strict {
+            target.validity = Validity::Response;
+        }
+        target.load = self.load();
+        target.workload.variation = Variation {
+            choice: self.choice()?,
+            agent: self.agent,
+            types: self.qtype,
+            options: QueryOptions {
+                dnssec_ok: self.dnssec_ok,
+                checking_disabled: self.cd,
+                authentic_data: self.ad,
+                nsid: self.nsid,
+                padding_octets: self.padding,
+                ecs: self.ecs,
+                cookie: self.cookie,
+            },
+            any_response,
+            seed: self.seed,
+        };
+        Ok(())
+    }
+
+    fn choice(&self) -> Result<Choice, Failure> {
+        if let Some(path) = &self.queries {
+            let source = Source {
+                path: path.clone(),
+                format: self.queries_format,
+                shuffle: self.shuffle.then_some(self.seed),
+                strict: self.strict_input,
+            };
+            return recorded(&source);
+        }
+        Ok(match (self.zipf, self.random_labels, self.cached_share) {
+            (Some(exponent), ..) => Choice::Zipf { exponent },
+            (None, true, _) => Choice::RandomLabels,
+            (None, false, 0) => Choice::Each,
+            (None, false, share_pct) => Choice::Cached { share_pct, hot_names: self.hot_names },
+        })
+    }
+
+    /// Refuses records that would leave the cache before a trial with a cached share ends.
+    ///
+    /// # Errors
+    /// The TTL is too short.
+    pub fn check_ttl(&self, ttl_s: u32, trial_ns: u64) -> Result<(), Failure> {
+        // The names are asked some seconds before the trial begins.
+        let needed_s = trial_ns.div_ceil(1_000_000_000) + 10;
+        if self.cached_share == 0 || u64::from(ttl_s) >= needed_s {
+            return Ok(());
+        }
+        let message = format!(
+            "--cached-share: with a TTL of {ttl_s} s the names leave the cache before the trial ends: use --ttl {needed_s} or more"
+        );
+        Err(Failure::new(EXIT_USAGE, message))
+    }
+
+    /// The part of the record's settings that these options fix.
+    pub fn settings(&self, base: Settings) -> Settings {
+        Settings {
+            cached_share_pct: self.cached_share,
+            load: self.load().to_string(),
+            workload: self.words().join(", "),
+            ..base
+        }
+    }
+
+    /// What differs from a AAAA query for each name.
+    fn words(&self) -> Vec<String> {
+        let Agent { index, agents } = self.agent;
+        let flag = |set: bool, name: &str| set.then(|| name.to_owned());
+        let shuffled = if self.shuffle { ", shuffled" } else { "" };
+        let random = self.zipf.is_some()
+            || self.random_labels
+            || self.shuffle
+            || self.ecs.is_some()
+            || self.cookie
+            || matches!(self.load, Model::Poisson { .. });
+        let words = [
+            (self.cached_share > 0).then(|| {
+                format!("{} % of the queries for {} cached names", self.cached_share, self.hot_names)
+            }),
+            (self.qtype != TypeMix::default()).then(|| format!("types {}", self.qtype)),
+            self.zipf.map(|exponent| format!("Zipf {exponent}")),
+            flag(self.random_labels, "random labels"),
+            self.queries.as_deref().map(|path| format!("queries of {}{shuffled}", path.display())),
+            (agents > 1).then(|| format!("agent {} of {agents}", index + 1)),
+            flag(self.dnssec_ok, "DO"),
+            flag(self.cd, "CD"),
+            flag(self.ad, "AD"),
+            flag(self.nsid, "NSID"),
+            self.padding.map(|octets| format!("padding {octets}")),
+            self.ecs.map(|range| format!("ECS {range}")),
+            flag(self.cookie, "cookie"),
+            random.then(|| format!("seed {}", self.seed)),
+        ];
+        words.into_iter().flatten().collect()
+    }
+}
+
+/// Reads the file, and says which lines were left out.
+fn recorded(source: &Source) -> Result<Choice, Failure> {
+    let loaded = workload_file::load(source).map_err(|error| {
+        let code = if matches!(error, FileError::Changed(_)) { EXIT_UNFIT } else { EXIT_USAGE };
+        Failure::new(code, format!("--queries: {error}"))
+    })?;
+    if let Some(first) = &loaded.first_skipped {
+        let path = source.path.display();
+        eprintln!(
+            "sextant: {path}: {first}; {} left out in all (--strict-input refuses them)",
+            loaded.skipped
+        );
+    }
+    let whole_messages = source.format == Format::Wire;
+    Ok(Choice::Recorded { recording: loaded.recording, whole_messages })
+}
