@@ -67,7 +67,7 @@ const HEADROOM_OCTETS: usize = 256;
 
 /// How long the kernel may take to free what somebody has left, and how often it is looked whether it has.
 const PATIENCE_NS: u64 = 2_000_000_000;
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The program on the device and what belongs to it, shared by the lanes. The device is free again when the last of them
 /// is dropped, or the process ends in any way.
