@@ -5,6 +5,7 @@ mod bench;
 mod counters;
 mod running;
 mod trial;
+mod workload;
 
 use running::{sextant, stderr};
 
