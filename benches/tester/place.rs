@@ -92,6 +92,15 @@ impl Place {
         command
     }
 
+    /// Takes a program that a tool has left behind from the Tester's device.
+    ///
+    /// # Errors
+    /// `ip` cannot be started.
+    pub fn remove_xdp(&self) -> io::Result<()> {
+        let device = self.lab.end(Role::Tester, Role::Dut).device;
+        self.lab.command(Role::Tester, "ip").args(["link", "set", &device, "xdp", "off"]).status().map(drop)
+    }
+
     /// Starts a server and waits until it answers.
     ///
     /// # Errors

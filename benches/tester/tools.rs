@@ -72,6 +72,9 @@ impl Tool {
         let before = busy_s()?;
         let output = self.command(place, load).output()?;
         let busy_s = busy_s()? - before;
+        if matches!(self, Self::Kxdpgun(_)) {
+            place.remove_xdp()?;
+        }
         let told = match self {
             Self::Sextant(_) => sextant_told(&output),
             Self::Dnsperf | Self::Resperf => {
