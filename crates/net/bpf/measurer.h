@@ -38,8 +38,9 @@ struct parameters {
     __u64 lanes;
     __u64 queries;
     __u64 timeout_ns;
-    /* Number n asks for the name of address `network` | ((first_name + n) & name_mask). */
+    /* Number n asks for the name of address `network` | ((first_name + n * agents) & name_mask). */
     __u64 first_name;
+    __u64 agents;
     __u64 name_mask;
     __u64 network;
     /* The sum of the datagram and its pseudo-header without ID, label, and source port. */
@@ -69,8 +70,8 @@ struct parameters {
     /* Where the question ends, from the start of the frame. */
     __u32 question_end;
     __u32 is_ipv6;
-    /* 1: any answer is right that repeats the question. */
-    __u32 any_response;
+    /* What is right: a AAAA or an A record with the address of the name, or any response to the question. */
+    __u32 expected;
     __u32 device;
     /* Turns the '-' after the label's last digits into what really stands there. */
     __u32 last_digits;
@@ -80,6 +81,8 @@ struct parameters {
     __u32 windows;
     __u32 padding;
 };
+
+enum { EXPECT_AAAA, EXPECT_A, EXPECT_RESPONSE };
 
 const volatile struct parameters trial = {0};
 /* The three digits of each octet and a '-', as they stand in the label. */
@@ -115,8 +118,11 @@ struct account {
     __u64 overflow;
     __u64 unreadable;
     __u64 doubtful;
-    __u64 padding[14];
+    __u64 compat;
+    __u64 padding[13];
+    /* Of all first answers, and of those that failed by it. */
     __u64 rcodes[16];
+    __u64 failed_rcodes[16];
     __u64 lateness_ns[BUCKETS];
     __u64 latency_ns[BUCKETS];
     __u64 latency_from_send_ns[BUCKETS];
@@ -174,7 +180,7 @@ static __always_inline __u32 bucket_of(__u64 ns)
 /* The address that the name of query n stands for. */
 static __always_inline __u32 address_of(__u64 n)
 {
-    return trial.network | ((trial.first_name + n) & trial.name_mask);
+    return trial.network | ((trial.first_name + n * trial.agents) & trial.name_mask);
 }
 
 static __always_inline __u16 id_of(__u64 n)

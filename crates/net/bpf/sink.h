@@ -31,7 +31,19 @@ struct aaaa {
     __be64 low;
 } __attribute__((packed));
 
-#define AAAA_OWNER 0xc00c
+/* The same with an A record's. */
+struct a {
+    __be16 owner;
+    __be16 type;
+    __be16 class;
+    __be16 ttl[2];
+    __be16 length;
+    __be32 address;
+} __attribute__((packed));
+
+/* A pointer to the question. */
+#define OWNER 0xc00c
+#define A_TYPE 1
 #define AAAA_TYPE 28
 #define CLASS_IN 1
 
@@ -106,15 +118,28 @@ static __always_inline __u64 number_of(const __u8 *frame, const struct udphdr *u
     differs |= digits[address & 255] ^ trial.last_digits ^ words[3];
     differs |= (address & ~trial.name_mask & 0xffffffff) ^ trial.network;
     __u64 n = (address - trial.first_name) & trial.name_mask;
+    if (trial.agents > 1) {
+        differs |= n % trial.agents;
+        n /= trial.agents;
+    }
     differs |= (dns->id ^ id_of(n)) | (udp->dest ^ port_of(n));
     return differs ? trial.queries : n;
 }
 
-/* Whether the first record of an answer is the AAAA expected for query n. */
-static __always_inline int is_expected(const __u8 *frame, const void *end, const struct dns_header *dns, __u64 n)
+static __always_inline int is_expected_a(const __u8 *frame, const void *end, __u64 n)
+{
+    const struct a *record = (const void *)frame + trial.question_end;
+    if ((const void *)(record + 1) > end)
+        return 0;
+    __u64 differs = (record->owner ^ bpf_htons(OWNER)) | (record->type ^ bpf_htons(A_TYPE));
+    differs |= (record->class ^ bpf_htons(CLASS_IN)) | (record->length ^ bpf_htons(4));
+    return !(differs | (record->address ^ bpf_htonl(address_of(n))));
+}
+
+static __always_inline int is_expected_aaaa(const __u8 *frame, const void *end, __u64 n)
 {
     const struct aaaa *record = (const void *)frame + trial.question_end;
-    if ((const void *)(record + 1) > end || !dns->answers || (dns->flags & bpf_htons(DNS_TC)))
+    if ((const void *)(record + 1) > end)
         return 0;
     __u64 address = address_of(n), high = trial.prefix.high, low = trial.prefix.low;
     if (trial.native_percent) {
@@ -127,9 +152,19 @@ static __always_inline int is_expected(const __u8 *frame, const void *end, const
     high |= address >> trial.high_shift;
     low |= (address & trial.low_mask) << trial.low_shift;
     __u64 differs = (record->high ^ bpf_cpu_to_be64(high)) | (record->low ^ bpf_cpu_to_be64(low));
-    differs |= (record->owner ^ bpf_htons(AAAA_OWNER)) | (record->type ^ bpf_htons(AAAA_TYPE));
+    differs |= (record->owner ^ bpf_htons(OWNER)) | (record->type ^ bpf_htons(AAAA_TYPE));
     differs |= (record->class ^ bpf_htons(CLASS_IN)) | (record->length ^ bpf_htons(16));
     return !differs;
+}
+
+/* Whether the first record of an answer is the one expected for query n. */
+static __always_inline int is_expected(const __u8 *frame, const void *end, const struct dns_header *dns, __u64 n)
+{
+    if (trial.expected == EXPECT_RESPONSE)
+        return 1;
+    if (!dns->answers || (dns->flags & bpf_htons(DNS_TC)))
+        return 0;
+    return trial.expected == EXPECT_A ? is_expected_a(frame, end, n) : is_expected_aaaa(frame, end, n);
 }
 
 /* How long query n has been away since it was sent. */
@@ -213,20 +248,24 @@ static __always_inline void take(struct xdp_md *ctx, struct account *account, co
         return;
     }
     account->answered++;
+    __u32 rcode = bpf_ntohs(dns->flags) & DNS_RCODE;
+    account->rcodes[rcode]++;
     if (now - due > trial.timeout_ns) {
         account->late++;
         mark(&failed, n);
         return;
     }
-    __u32 rcode = bpf_ntohs(dns->flags) & DNS_RCODE;
-    if (rcode && !trial.any_response) {
-        account->rcodes[rcode]++;
+    if (rcode && trial.expected != EXPECT_RESPONSE) {
+        account->failed_rcodes[rcode]++;
         mark(&failed, n);
         return;
     }
-    if (trial.any_response || is_expected(frame, end, dns, n))
+    if (is_expected(frame, end, dns, n)) {
+        /* By dns64perf++'s rule, any answer record will do, but there must be one. */
+        if (!rcode && dns->answers)
+            account->compat++;
         note_valid(account, n, due, now);
-    else if (hand_over(ctx, udp, n, due, now))
+    } else if (hand_over(ctx, udp, n, due, now))
         account->doubtful++;
     else {
         account->overflow++;

@@ -10,7 +10,7 @@ use engine::workload::Workload;
 
 use crate::clock;
 use crate::cpu;
-use crate::kernel::{self, Expected};
+use crate::kernel;
 use crate::link;
 use crate::live::{Live, Reporter};
 use crate::process;
@@ -124,9 +124,7 @@ pub fn run(
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
-        let any_response = workload.spec().variation.any_response;
-        let expected = if any_response { Expected::AnyResponse } else { Expected::Address };
-        return kernel::run(plan, workload, &path, expected, cpus, stop, live);
+        return kernel::run(plan, workload, &path, cpus, stop, live);
     }
     let lanes = cpus.len().max(1);
     check_sources(plan)?;

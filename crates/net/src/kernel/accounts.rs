@@ -29,8 +29,10 @@ mod word {
     pub const OVERFLOW: usize = 15;
     pub const UNREADABLE: usize = 16;
     pub const DOUBTFUL: usize = 17;
+    pub const COMPAT: usize = 18;
     pub const RCODES: usize = 32;
-    pub const LATENESS: usize = RCODES + 16;
+    pub const FAILED_RCODES: usize = RCODES + 16;
+    pub const LATENESS: usize = FAILED_RCODES + 16;
     pub const LATENCY: usize = LATENESS + super::BUCKETS;
     pub const LATENCY_FROM_SEND: usize = LATENCY + super::BUCKETS;
     pub const END: usize = LATENCY_FROM_SEND + super::BUCKETS;
@@ -153,7 +155,7 @@ impl Accounts {
     /// What was counted so far, with what user space has judged.
     pub(super) fn counts(&self, judged: &Stats) -> Counts {
         let (answered, late) = (self.sum(word::ANSWERED), self.sum(word::LATE));
-        let refused = (1..16).map(|rcode| self.sum(word::RCODES + rcode)).sum::<u64>();
+        let refused = (1..16).map(|rcode| self.sum(word::FAILED_RCODES + rcode)).sum::<u64>();
         let doubtful = self.sum(word::DOUBTFUL) + self.sum(word::OVERFLOW);
         Counts {
             sent: self.sum(word::SENT),
@@ -183,22 +185,21 @@ impl Accounts {
             // What was sent in the window that is not over yet.
             stats.add_sent(self.get(processor, word::WINDOW) as usize, self.get(processor, word::IN_WINDOW));
             self.each_bucket(processor, word::LATENESS, |ns, count| stats.add_lateness(ns, count));
-            self.each_bucket(processor, word::LATENCY, |ns, count| {
-                stats.valid_compat += count;
-                stats.add_latency(ns, count);
-            });
+            self.each_bucket(processor, word::LATENCY, |ns, count| stats.add_latency(ns, count));
             self.each_bucket(processor, word::LATENCY_FROM_SEND, |ns, count| {
                 stats.add_latency_from_send(ns, count);
             });
         }
+        stats.valid_compat += self.sum(word::COMPAT);
         stats.late += self.sum(word::LATE);
         stats.duplicates += self.sum(word::DUPLICATES);
         stats.unexpected += self.sum(word::UNEXPECTED);
-        for rcode in 1..16u8 {
-            let answers = self.sum(word::RCODES + usize::from(rcode));
-            if answers > 0 {
-                stats.invalid += answers;
-                *stats.defects.entry(Defect::Rcode(rcode).to_string()).or_default() += answers;
+        for rcode in 0..16u8 {
+            stats.rcodes[usize::from(rcode)] += self.sum(word::RCODES + usize::from(rcode));
+            let failed = self.sum(word::FAILED_RCODES + usize::from(rcode));
+            if failed > 0 {
+                stats.invalid += failed;
+                *stats.defects.entry(Defect::Rcode(rcode).to_string()).or_default() += failed;
             }
         }
         stats.count_by_second(|numbers| self.valid_among(numbers));

@@ -2,9 +2,9 @@
 
 use aya::maps::{MapData, RingBuf};
 use dns64::wire::Header;
-use engine::matcher::{Defect, judge};
+use engine::matcher::{Judgement, judge};
 use engine::stats::Stats;
-use engine::workload::Workload;
+use engine::workload::{Expectation, Workload, question};
 
 use super::accounts::Accounts;
 use crate::bpf::{BpfError, Object};
@@ -57,17 +57,9 @@ impl<'a> Doubt<'a> {
     }
 
     fn judge(&self, workload: &Workload, accounts: &Accounts, stats: &mut Stats) {
-        let question_end = workload.question_end();
-        let expected = workload.expectation(self.n, self.message, question_end);
-        let strict = match Header::parse(self.message) {
-            Ok(header) => {
-                let judgement = judge(expected, &header, self.message, question_end);
-                stats.valid_compat += u64::from(judgement.compat);
-                judgement.strict
-            }
-            Err(_) => Err(Defect::Malformed),
-        };
-        match strict {
+        let Some((expected, judgement)) = self.judgement(workload) else { return };
+        stats.valid_compat += u64::from(judgement.compat);
+        match judgement.strict {
             Ok(()) => {
                 stats.add_latency(self.latency_ns, 1);
                 stats.add_latency_from_send(self.latency_from_send_ns, 1);
@@ -77,6 +69,14 @@ impl<'a> Doubt<'a> {
                 stats.note_invalid(defect, expected.address());
             }
         }
+    }
+
+    /// `None` only if the sink had not found header and question, which it looks for first.
+    fn judgement(&self, workload: &Workload) -> Option<(Expectation, Judgement)> {
+        let header = Header::parse(self.message).ok()?;
+        let question_end = question::end(self.message)?;
+        let expected = workload.expectation(self.n, self.message, question_end);
+        Some((expected, judge(expected, &header, self.message, question_end)))
     }
 }
 

@@ -17,13 +17,3 @@ mod run;
 pub use parameters::Refusal;
 pub use reflector::{Reflector, ReflectorCounters};
 pub use run::run;
-
-/// Which answers are right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expected {
-    /// Those that carry the AAAA that the name stands for.
-    #[default]
-    Address,
-    /// Any response that repeats ID and question: reflectors and ordinary servers.
-    AnyResponse,
-}

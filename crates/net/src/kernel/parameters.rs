@@ -5,11 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dns64::Prefix;
 use dns64::names::{self, LABEL_LENGTH};
-use dns64::wire::HEADER_LENGTH;
+use dns64::wire::{HEADER_LENGTH, rtype};
 use engine::pacer::{Model, SECOND_NS, Schedule};
-use engine::workload::{Agent, Choice, TypeMix, Variation, Workload};
+use engine::workload::{Agent, QUERY_OCTETS_MAX, Workload};
 
-use super::Expected;
 use crate::bpf::address_octets;
 use crate::frame::Template;
 use crate::link::Path;
@@ -39,10 +38,10 @@ const SENT_MAX: u64 = 1 << 20;
 /// What the `kernel` back-end cannot do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// More queries than names: only distinct names tell which query an answer belongs to.
+    /// Fewer names than the trial needs.
     NamesRepeat {
-        /// The queries of the trial.
-        queries: u64,
+        /// The names that the trial needs.
+        needed: u64,
         /// The names of the range.
         names: u64,
     },
@@ -66,9 +65,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the kernel back-end cannot do this: ")?;
         match self {
-            Self::NamesRepeat { queries, names } => write!(
+            Self::NamesRepeat { needed, names } => write!(
                 f,
-                "{queries} queries need as many names, but there are {names}; take a larger --names range, a lower \
+                "the trial needs {needed} names, but there are {names}; take a larger --names range, a lower \
                  rate or a shorter trial"
             ),
             Self::Workload(which) => write!(f, "{which}; use another --io"),
@@ -130,6 +129,7 @@ pub(super) struct Parameters {
     pub(super) queries: u64,
     timeout_ns: u64,
     first_name: u64,
+    agents: u64,
     name_mask: u64,
     network: u64,
     base_sum: u64,
@@ -150,7 +150,7 @@ pub(super) struct Parameters {
     suffix_at: u32,
     question_end: u32,
     is_ipv6: u32,
-    any_response: u32,
+    expected: u32,
     device: u32,
     last_digits: u32,
     server_address: [u32; 4],
@@ -160,15 +160,16 @@ pub(super) struct Parameters {
 }
 
 /// Only what follows from a query's number alone is done in the kernel.
-fn check_workload(plan: &Plan, workload: &Workload) -> Result<(), Refusal> {
-    let Variation { choice, agent, types, options, .. } = &workload.spec().variation;
+fn check_workload(plan: &Plan, workload: &Workload, queries: u64) -> Result<(), Refusal> {
     let refused = [
         (plan.model != Model::Constant, "another load than a constant rate"),
         (plan.log, "a list of all queries"),
-        (!matches!(choice, Choice::Each), "names other than each of the range once"),
-        (*agent != Agent::default(), "a share of the names of several Measurers"),
-        (*types != TypeMix::default(), "queries of another type than AAAA"),
-        (options.ecs.is_some() || options.cookie, "a client subnet or cookie in the queries"),
+        (!workload.is_by_name(), "names other than each of the range once"),
+        (workload.spec().variation.types.only().is_none(), "queries of several types"),
+        (
+            !differs_by_name_only(workload, queries),
+            "queries that differ in more than the name (cookies, client subnets)",
+        ),
     ];
     match refused.iter().find(|(is_so, _)| *is_so) {
         Some((_, which)) => Err(Refusal::Workload(which)),
@@ -178,28 +179,22 @@ fn check_workload(plan: &Plan, workload: &Workload) -> Result<(), Refusal> {
 
 impl Parameters {
     /// Makes them, for so many lanes.
-    pub(super) fn new(
-        plan: &Plan,
-        workload: &Workload,
-        path: &Path,
-        expected: Expected,
-        lanes: usize,
-    ) -> Result<Self, Refusal> {
+    pub(super) fn new(plan: &Plan, workload: &Workload, path: &Path, lanes: usize) -> Result<Self, Refusal> {
         let schedule = Schedule::new(0, plan.rate_qps, plan.duration_ns);
         let lanes = lanes.max(1) as u64;
-        check_workload(plan, workload)?;
+        check_workload(plan, workload, schedule.queries)?;
         let mut parameters = Self { lanes, device: path.device.index, ..Self::default() };
         parameters.set_schedule(&schedule, plan.timeout_ns)?;
         parameters.set_names(workload, &schedule)?;
         parameters.set_ports(plan.udp.sockets);
         parameters.set_frame(workload, path)?;
-        parameters.set_answers(workload, path.server, expected)?;
+        parameters.set_answers(workload, path.server)?;
         Ok(parameters)
     }
 
     /// The octets of the struct.
     pub(super) fn octets(&self) -> &[u8] {
-        const { assert!(size_of::<Self>() == (FRAME_WORDS + QUESTION_WORDS * 2 + 3) * 8 + 25 * 8 + 16 * 4) };
+        const { assert!(size_of::<Self>() == (FRAME_WORDS + QUESTION_WORDS * 2 + 3) * 8 + 26 * 8 + 16 * 4) };
         // SAFETY: the assertion shows that there is no padding: all octets are initialized.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
@@ -230,10 +225,13 @@ impl Parameters {
 
     fn set_names(&mut self, workload: &Workload, schedule: &Schedule) -> Result<(), Refusal> {
         let names = workload.spec().names;
-        if schedule.queries > names.size() {
-            return Err(Refusal::NamesRepeat { queries: schedule.queries, names: names.size() });
+        let needed = workload.names_needed(schedule.queries);
+        if needed > names.size() {
+            return Err(Refusal::NamesRepeat { needed, names: names.size() });
         }
-        self.first_name = workload.spec().first_name;
+        let Agent { index, agents } = workload.spec().variation.agent;
+        self.first_name = workload.spec().first_name.wrapping_add(index.into());
+        self.agents = agents.into();
         self.name_mask = names.size() - 1;
         self.network = u32::from(names.address(0)).into();
         Ok(())
@@ -303,14 +301,9 @@ impl Parameters {
         self.question_tail = word(end - WORD_OCTETS);
     }
 
-    fn set_answers(
-        &mut self,
-        workload: &Workload,
-        server: SocketAddr,
-        expected: Expected,
-    ) -> Result<(), Refusal> {
+    fn set_answers(&mut self, workload: &Workload, server: SocketAddr) -> Result<(), Refusal> {
         let spec = workload.spec();
-        self.any_response = u32::from(expected == Expected::AnyResponse);
+        self.expected = expected(workload);
         self.is_ipv6 = u32::from(server.is_ipv6());
         let address = address_octets(server.ip());
         let (words, _) = address.as_chunks::<4>();
@@ -330,6 +323,30 @@ impl Parameters {
         (self.high_shift, self.low_shift, self.low_mask) = embedding(length_bits);
         Ok(())
     }
+}
+
+/// What the sink takes for right: `EXPECT_...` in `bpf/measurer.h`.
+fn expected(workload: &Workload) -> u32 {
+    let variation = &workload.spec().variation;
+    match variation.types.only() {
+        Some(rtype::AAAA) if !variation.any_response => 0,
+        Some(rtype::A) if !variation.any_response => 1,
+        _ => 2,
+    }
+}
+
+/// Whether queries, of which some are tried, are the first one with another name.
+fn differs_by_name_only(workload: &Workload, queries: u64) -> bool {
+    const SOURCES: u64 = 3;
+    let label = HEADER_LENGTH + 1..HEADER_LENGTH + 1 + LABEL_LENGTH;
+    let write = |n: u64, source: u64| {
+        let mut buffer = [0; QUERY_OCTETS_MAX];
+        let length = workload.write_from(n, 0, source, &mut buffer);
+        buffer[label.clone()].fill(0);
+        (length, buffer)
+    };
+    let tried = [0, 1, 2, queries / 2, queries.saturating_sub(1)];
+    tried.into_iter().all(|n| (0..SOURCES).all(|source| write(n, source) == write(0, 0)))
 }
 
 /// How many words of 8 octets stand in a range before a last one up to its end.

@@ -9,7 +9,6 @@ use engine::pacer::{SECOND_NS, Schedule};
 use engine::stats::Stats;
 use engine::workload::Workload;
 
-use super::Expected;
 use super::accounts::{Accounts, Sizes};
 use super::counters::{Counters, Losses};
 use super::doubts::Doubts;
@@ -36,13 +35,12 @@ pub fn run(
     plan: &Plan,
     workload: &Workload,
     path: &Path,
-    expected: Expected,
     cpus: &[usize],
     stop: &AtomicBool,
     live: &Live,
 ) -> io::Result<Measured> {
     let processors = processors(cpus)?;
-    let parameters = Parameters::new(plan, workload, path, expected, processors.len())
+    let parameters = Parameters::new(plan, workload, path, processors.len())
         .map_err(|refusal| io::Error::new(io::ErrorKind::Unsupported, refusal))?;
     let mut programs = Programs::load(&parameters, path)?;
     let before = Counters::read(&path.device)?;

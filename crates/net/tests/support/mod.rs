@@ -124,3 +124,19 @@ pub fn device() -> u32 {
     assert_ne!(index, 0, "{DEVICE} is there");
     index
 }
+
+/// Gives a socket room for bursts: a frame from an XDP program counts as a whole page of its buffer.
+pub fn enlarge_buffer(socket: &impl AsRawFd) {
+    let octets: libc::c_int = 1 << 23;
+    // SAFETY: the kernel reads one c_int.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            std::ptr::from_ref(&octets).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0, "SO_RCVBUFFORCE: {}", std::io::Error::last_os_error());
+}
