@@ -9,7 +9,7 @@ use serde_json::Value;
 use sextant::lab::network::{Lab, LabSpec, Role, find_program};
 
 use crate::lab::{can, name};
-use crate::running::{Background, command, sextant, stderr};
+use crate::running::{Background, alone, command, sextant, stderr};
 
 /// What a generator sends in these tests, in q/s and seconds.
 const RATE: &str = "4000";
@@ -57,6 +57,7 @@ fn agrees_with_dnsperf(io: &str) {
         println!("SKIPPED: there is no dnsperf: apt-get install dnsperf");
         return;
     }
+    let _alone = alone();
     let lab = Lab::up(&LabSpec { name: name(io), ..LabSpec::default() }).unwrap();
     let dut = lab.end(Role::Dut, Role::Tester);
     let listen = [format!("{}:53", dut.ipv4), format!("[{}]:53", dut.ipv6)];
@@ -150,6 +151,7 @@ fn lb_only_queries_come_back_unless_told() {
 #[test]
 fn lb_what_a_stopped_reflector_drops_is_counted() {
     const QUERIES: u64 = 60_000;
+    let _alone = alone();
     let (echo, ready) = start(&["echo", "--listen", "127.0.0.1:0", "--json"]);
     let socket = client(&ready);
     echo.signal("STOP");
@@ -202,6 +204,7 @@ fn lb_a_command_runs_in_the_namespace_given() {
     if !can() {
         return;
     }
+    let _alone = alone();
     let lab = Lab::up(&LabSpec { name: name("netns"), ..LabSpec::default() }).unwrap();
     let auth = lab.end(Role::Auth, Role::Tester);
     let listen = format!("[{}]:53", auth.ipv6);
