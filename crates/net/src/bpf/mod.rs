@@ -141,8 +141,8 @@ impl From<BpfError> for io::Error {
     }
 }
 
-/// Whether XDP programs can be used at all: they were built, and the process has the capabilities they need (CAP_BPF
-/// and CAP_NET_ADMIN; CAP_SYS_ADMIN stands for the first).
+/// Whether XDP programs can be used at all: they were built, and the process has the capabilities they need (CAP_BPF,
+/// CAP_NET_ADMIN and CAP_PERFMON; CAP_SYS_ADMIN stands for the first and the last).
 ///
 /// # Errors
 /// What is missing, and how to get it.
