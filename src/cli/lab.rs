@@ -27,7 +27,7 @@ const EXIT_NO_PROGRAM: u8 = 127;
 Examples:
   sextant lab up
       three network namespaces, joined by veth pairs; prints their addresses
-  sextant lab run --in dut -- sextant echo --listen '[::]:53' &
+  sextant lab run --in dut -- sextant echo --listen '[::]:53'
   sextant lab run -- sextant trial --server '[2001:2:0:12::2]:53' --rate 100000 --validity response
   sextant lab down
   sextant lab run -- dnsperf -s 198.18.12.2 -d queries
@@ -196,7 +196,7 @@ fn up_text(lab: &Description) -> String {
          Now for example:\n  \
          sextant lab run{name} --in dut -- sextant echo --listen '{}:53' --listen '[{}]:53'\n  \
          sextant lab run{name} --in auth -- sextant auth --listen '{}:53' --listen '[{}]:53'\n  \
-         sextant lab run{name} -- sextant trial --server '[{}]:53' --rate 10000 --duration 10\n  \
+         sextant lab run{name} -- sextant trial --server '[{}]:53' --rate 10000 --duration 10 --validity response\n  \
          sextant lab down{name}\n",
         dut.ipv4, dut.ipv6, auth.ipv4, auth.ipv6, dut.ipv6
     );

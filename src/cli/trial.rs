@@ -21,7 +21,7 @@ Examples:
   sextant trial --server '[::1]:53' --rate 50000 --duration 10
   sextant trial --server '[::1]:5300' --rate 100000 --prefix 2001:2:0:aaaa::/96 --json
       straight against an AuthDNS that has a AAAA for every name
-  sextant trial --server '[::1]:53' --rate 20000 --queries names.txt --shuffle --load poisson
+  sextant trial --server '[::1]:53' --rate 20000 --input names.txt --shuffle --load poisson
       what a file in dnsperf's format asks, as independent clients would
   sextant trial --server '[::1]:53' --load closed:100 --duration 10
       dnsperf's way: a closed loop, 100 queries outstanding")]

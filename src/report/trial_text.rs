@@ -29,7 +29,12 @@ pub fn trial_text(trial: &Trial) -> String {
 }
 
 fn headline(trial: &Trial) -> String {
-    let what = format!("{} for {}", rate_of(trial.rate_qps), seconds(trial.duration_s));
+    let mut what = format!("{} for {}", rate_of(trial.rate_qps), seconds(trial.duration_s));
+    if trial.closed_loop {
+        what = format!("closed loop ({}): {what}", shortened(&trial.load, 80));
+    } else if !matches!(trial.load.as_str(), "" | "constant") {
+        what += &format!(" ({})", shortened(&trial.load, 80));
+    }
     match (trial.outcome, &trial.void) {
         (Outcome::Pass, _) => format!("PASS: {what}: every query got its valid answer in time"),
         (Outcome::Fail, _) => {
@@ -86,7 +91,11 @@ fn losses(trial: &Trial) -> String {
         }
         out
     };
+    // NOERROR alone is no news.
+    let news = trial.rcodes.keys().any(|rcode| rcode != "NOERROR");
+    let none = std::collections::BTreeMap::new();
     table("Lost or failed, by place", &trial.losses, trial.scheduled)
+        + &table("Answers by RCODE", if news { &trial.rcodes } else { &none }, trial.answered)
         + &table("What invalid answers had wrong", &trial.invalid_reasons, trial.invalid)
         + &table("What unexpected datagrams were", &trial.unexpected_reasons, trial.unexpected)
 }
@@ -110,6 +119,9 @@ fn latencies(trial: &Trial) -> String {
 }
 
 fn sending(trial: &Trial) -> String {
+    if trial.closed_loop {
+        return closed_loop(trial);
+    }
     let late = &trial.schedule_error_ns;
     let mut out = format!("\n{:<28}{:>11}{:>11}{:>11}{:>11}\n", "Sending", "p50", "p99", "p99.9", "max");
     out += &format!("  {:<26}", "late by");
@@ -125,6 +137,19 @@ fn sending(trial: &Trial) -> String {
     out + &row("worst deviation", |window| window.worst_pct)
         + &row("variation (sd / mean)", |window| window.cv_pct)
         + &row("windows over 5 % off", |window| window.off_pct)
+}
+
+/// A closed loop has no schedule to be late for.
+fn closed_loop(trial: &Trial) -> String {
+    let mut out = String::new();
+    if let Some(experiments) = &trial.experiments {
+        let (mean, sd) = (time_ns(experiments.mean_ns), time_ns(experiments.sd_ns));
+        let many = plural(experiments.count as usize, "experiment", "experiments");
+        out += &format!("\n{many} of 256 queries: {mean} each on average, standard deviation {sd}\n");
+    }
+    let note = "answers set the pace, so the rate is what server and window made of each other; latency counts from the \
+                sending, and queries that a stalled server kept from being sent do not show in it.";
+    out + &wrapped("\nClosed loop: ", note, 6)
 }
 
 fn observation(seen: &Observation) -> String {
@@ -171,4 +196,28 @@ fn hint(trial: &Trial) -> Option<String> {
 
 fn trim_lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_loop_is_called_one() {
+        let experiments = engine::record::Experiments { count: 3, mean_ns: 2e6, sd_ns: 1e5 };
+        let mut trial = Trial { load: "experiments:4".into(), closed_loop: true, ..Trial::default() };
+        trial.experiments = Some(experiments);
+        trial.answered = 10;
+        trial.rcodes = [("NXDOMAIN".to_owned(), 10)].into();
+        let text = trial_text(&trial);
+        for part in
+            ["closed loop (experiments:4)", "3 experiments of 256", "Closed loop: answers set", "NXDOMAIN"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(!text.contains("Evenness"));
+        let poisson = trial_text(&Trial { load: "poisson:7".into(), ..Trial::default() });
+        assert!(poisson.contains("(poisson:7)") && poisson.contains("Evenness"), "{poisson}");
+        assert!(!poisson.contains("losed loop"));
+    }
 }

@@ -177,17 +177,32 @@ pub fn method(results: &Results) -> Vec<String> {
     };
     let rule = if settings.validity == "compat" {
         "a NOERROR response with any answer record"
+    } else if settings.validity == "response" {
+        "a response to the question"
     } else {
         "the AAAA record that the prefix and the name demand"
     };
-    let mut all = vec![
-        format!(
-            "Every query asks for the AAAA record of another name of {} under {}, so that no cache can help. The server \
+    let plain = format!(
+        "Every query asks for the AAAA record of another name of {} under {}, so that no cache can help. The server \
              must ask the AuthDNS for a AAAA record, learn that there is none, ask for the A record, and build the answer.",
+        settings.names, settings.suffix
+    );
+    let asked = match settings.workload.as_str() {
+        "" => plain,
+        other => format!(
+            "The queries differ from RFC 8219's, where each asks for the AAAA record of another name: {other}. Names are \
+             of {} under {} where nothing else is said.",
             settings.names, settings.suffix
         ),
+    };
+    let load = match settings.load.as_str() {
+        "" | "constant" => "at a constant rate".to_owned(),
+        other => format!("at an average rate, distributed as {other},"),
+    };
+    let mut all = vec![
+        asked,
         format!(
-            "A trial sends queries at a constant rate for {}. The schedule never waits for answers, and latency counts \
+            "A trial sends queries {load} for {}. The schedule never waits for answers, and latency counts \
              from the instant at which a query was due. An answer is valid if it comes within {} and holds {rule}. A \
              trial passes only if every query got a valid answer.",
             seconds(settings.trial_s),

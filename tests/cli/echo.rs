@@ -148,6 +148,33 @@ fn lb_only_queries_come_back_unless_told() {
 }
 
 #[test]
+fn lb_what_a_stopped_reflector_drops_is_counted() {
+    const QUERIES: u64 = 60_000;
+    let (echo, ready) = start(&["echo", "--listen", "127.0.0.1:0", "--json"]);
+    let socket = client(&ready);
+    echo.signal("STOP");
+    let query = [0; 1400];
+    for _ in 0..QUERIES {
+        socket.send(&query).unwrap();
+    }
+    echo.signal("CONT");
+    // Our own socket is too small for all answers, so the end is asked for until it comes.
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let (mut sent, mut last) = (QUERIES, 0);
+    while last != 12 {
+        socket.send(&query[..12]).unwrap();
+        sent += 1;
+        while last != 12 {
+            let Ok(length) = socket.recv(&mut [0; 2048]) else { break };
+            last = length;
+        }
+    }
+    let report = report(echo);
+    let [received, dropped] = ["received", "dropped"].map(|field| number(&report, field));
+    assert!(dropped > 0 && received + dropped == sent, "{report}");
+}
+
+#[test]
 fn lb_the_series_has_every_query() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("arrivals.csv");

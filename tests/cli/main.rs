@@ -8,6 +8,7 @@ mod lab;
 mod outputs;
 mod running;
 mod trial;
+mod workload;
 
 use running::{sextant, stderr};
 

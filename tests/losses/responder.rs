@@ -1,6 +1,6 @@
 //! A DNS server that does what the test says: each query is handed to a script.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -91,7 +91,10 @@ impl Stage {
 
 impl Responder {
     /// Listens at an address and runs the script for every query.
-    pub fn start(listen: &str, script: impl FnMut(&mut Stage, &Query) + Send + 'static) -> Self {
+    pub fn start(
+        listen: impl ToSocketAddrs,
+        script: impl FnMut(&mut Stage, &Query) + Send + 'static,
+    ) -> Self {
         Self::on(UdpSocket::bind(listen).unwrap(), script)
     }
 

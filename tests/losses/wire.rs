@@ -1,5 +1,6 @@
 //! Losses on the way: the Measurer in a network namespace of its own, the server at the other end of a veth pair.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,11 +12,25 @@ use super::tried::{Measurer, Tried, options};
 /// A namespace for the Measurer, joined with this one; both ends go when it is dropped.
 struct Wire {
     name: String,
+    /// The server's addresses, IPv4 and IPv6.
+    server: [IpAddr; 2],
+    /// The Measurer's.
+    measurer: [IpAddr; 2],
 }
 
-/// RFC 2544's addresses for benchmarks, and RFC 5180's.
-const SERVER: [&str; 2] = ["198.18.77.1", "2001:2:0:77::1"];
-const MEASURER: [&str; 2] = ["198.18.77.2", "2001:2:0:77::2"];
+/// The subnet of a server that is not on the wire itself.
+const BEHIND: u16 = 2;
+
+/// An address for benchmarks (RFC 2544, RFC 5180) that no other process has: IPv4, the host below a /30 of its own.
+fn v4(host: u32) -> IpAddr {
+    let network = (std::process::id() & 0x7fff) << 2;
+    Ipv4Addr::from(0xc612_0000 + network + host).into()
+}
+
+/// The same with IPv6: a subnet and the host in it, below a /64 of its own.
+fn v6(subnet: u16, host: u16) -> IpAddr {
+    Ipv6Addr::new(0x2001, 2, 0, std::process::id() as u16, subnet, 0, 0, host).into()
+}
 
 fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().unwrap()
@@ -36,13 +51,13 @@ impl Wire {
             println!("SKIPPED: network namespaces need root and the program ip");
             return None;
         }
-        let wire = Self { name };
-        let Self { name } = &wire;
+        let wire = Self { name, server: [v4(1), v6(1, 1)], measurer: [v4(2), v6(1, 2)] };
+        let Self { name, server, measurer } = &wire;
         ip(&format!("link add {name} type veth peer name to-server netns {name}"));
-        for (index, length) in [(0, 30), (1, 64)] {
+        for (index, length) in [(0, 30), (1, 80)] {
             let dad = if index == 1 { " nodad" } else { "" };
-            ip(&format!("addr add {}/{length} dev {name}{dad}", SERVER[index]));
-            ip(&format!("-n {name} addr add {}/{length} dev to-server{dad}", MEASURER[index]));
+            ip(&format!("addr add {}/{length} dev {name}{dad}", server[index]));
+            ip(&format!("-n {name} addr add {}/{length} dev to-server{dad}", measurer[index]));
         }
         ip(&format!("link set {name} up"));
         ip(&format!("-n {name} link set to-server up"));
@@ -88,6 +103,8 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         // Both ends of the pair go with the one in the namespace, but not before the namespace is taken down.
+        let behind = format!("{}/128", v6(BEHIND, 1));
+        let _ = Command::new("ip").args(["-6", "route", "del", "prohibit", &behind]).output();
         let _ = Command::new("ip").args(["link", "del", &self.name]).output();
         let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
     }
@@ -102,15 +119,16 @@ fn server(family: usize, wire: &Wire, mut halfway: impl FnMut(&str) + Send + 'st
         }
         stage.send(&query.answer(), query.from);
     };
-    Responder::start(&std::net::SocketAddr::new(SERVER[family].parse().unwrap(), 0).to_string(), script)
+    Responder::start(SocketAddr::new(wire.server[family], 0), script)
 }
 
 #[test]
 fn what_cannot_be_sent_is_the_testers_error() {
     let _alone = alone();
     let Some(wire) = Wire::new() else { return };
-    let server = server(0, &wire, |name| {
-        ip(&format!("-n {name} route add unreachable {}/32", SERVER[0]));
+    let address = wire.server[0];
+    let server = server(0, &wire, move |name| {
+        ip(&format!("-n {name} route add unreachable {address}/32"));
     });
     let tried = wire.trial(&server, "1000", &[]);
     let errors = 1000 - server.received();
@@ -159,11 +177,11 @@ fn what_the_queue_before_the_device_drops_voids_the_trial() {
 fn a_refusal_on_the_way_ends_no_trial_and_is_counted() {
     let _alone = alone();
     let Some(wire) = Wire::new() else { return };
-    let behind = "2001:2:0:78::1";
+    let behind = v6(BEHIND, 1);
     ip(&format!("addr add {behind}/128 dev {} nodad", wire.name));
-    wire.does(&format!("ip -6 route add {behind}/128 via {}", SERVER[1]));
+    wire.does(&format!("ip -6 route add {behind}/128 via {}", wire.server[1]));
     let name = wire.name.clone();
-    let server = Responder::start(&format!("[{behind}]:0"), move |stage, query| {
+    let server = Responder::start(SocketAddr::new(behind, 0), move |stage, query| {
         stage.send(&query.answer(), query.from);
         if query.number == 500 {
             // A router's refusal by policy is EACCES at the sockets.
@@ -172,7 +190,6 @@ fn a_refusal_on_the_way_ends_no_trial_and_is_counted() {
         }
     });
     let tried = wire.trial(&server, "1000", &[]);
-    ip(&format!("-6 route del prohibit {behind}/128"));
     assert!((501..600).contains(&tried.number("valid")), "{}", tried.trial);
     tried.expect_losses(&[("server_silent", 1000 - tried.number("valid"))]);
     assert!(tried.number("icmp_errors") > 0, "{}", tried.trial);
@@ -208,7 +225,7 @@ fn rings_that_overflow_void_the_trial() {
     let measurer = Measurer::default();
     let stopped = measurer.clone();
     let mut held = Vec::new();
-    let server = Responder::start(&format!("{}:0", SERVER[0]), move |stage, query| {
+    let server = Responder::start(SocketAddr::new(wire.server[0], 0), move |stage, query| {
         if query.number >= HELD {
             return stage.send(&query.answer(), query.from);
         }
@@ -231,18 +248,19 @@ fn sources_may_be_addresses_that_no_device_has() {
     let Some(wire) = Wire::new() else { return };
     let from: Arc<AtomicU32> = Arc::default();
     let count = Arc::clone(&from);
-    let prefix: std::net::Ipv6Addr = "2001:2:0:79::".parse().unwrap();
-    let server = Responder::start(&format!("[{}]:0", SERVER[1]), move |stage, query| {
-        let inside = matches!(query.from.ip(), std::net::IpAddr::V6(ip) if ip.segments()[..4] == prefix.segments()[..4]);
-        count.fetch_add(u32::from(inside && query.number < 1000), Ordering::Relaxed);
+    let prefix = format!("{}/80", v6(3, 0));
+    let of_prefix = |address: IpAddr| matches!((address, v6(3, 0)), (IpAddr::V6(a), IpAddr::V6(b)) if a.segments()[..5] == b.segments()[..5]);
+    let server = Responder::start(SocketAddr::new(wire.server[1], 0), move |stage, query| {
+        let counts = query.number < 1000 && of_prefix(query.from.ip());
+        count.fetch_add(u32::from(counts), Ordering::Relaxed);
         stage.send(&query.answer(), query.from);
     });
-    let sources = ["--source", "2001:2:0:79::/64", "--source-ports", "5300-5309"];
+    let sources = ["--source", &prefix, "--source-ports", "5300-5309"];
     let refused = wire.attempt(&server, "1000", &sources);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(message.contains("ip -6 route add local 2001:2:0:79::/64 dev lo"), "{message}");
-    wire.does("ip -6 route add local 2001:2:0:79::/64 dev lo");
-    ip(&format!("-6 route add 2001:2:0:79::/64 via {}", MEASURER[1]));
+    assert!(message.contains(&format!("ip -6 route add local {prefix} dev lo")), "{message}");
+    wire.does(&format!("ip -6 route add local {prefix} dev lo"));
+    ip(&format!("-6 route add {prefix} via {}", wire.measurer[1]));
     let tried = wire.trial(&server, "1000", &sources);
     assert_eq!((tried.number("valid"), from.load(Ordering::Relaxed)), (1000, 1000), "{}", tried.trial);
 }

@@ -24,7 +24,7 @@ pub fn unit(bits: u64) -> f64 {
 
 /// A number below `bound`, which is at most 2^32: all equally likely but for 2^-32.
 pub fn below(bits: u64, bound: u64) -> u64 {
-    (bits >> 32) * bound >> 32
+    ((bits >> 32) * bound) >> 32
 }
 
 /// The numbers of a seed's stream one after another.

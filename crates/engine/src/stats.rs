@@ -54,6 +54,8 @@ pub struct Stats {
     pub starved: u64,
     /// Why there were no more queries before the end of the schedule.
     pub ran_out: Option<String>,
+    /// Of a closed loop: from its start to the end of its last query, in ns.
+    pub active_ns: u64,
     /// Of a closed loop of experiments: how long they took.
     pub experiments: Spread,
     /// Defects of invalid answers; wrong addresses are one kind, the first is kept.
@@ -95,6 +97,7 @@ impl Stats {
             rcodes: [0; 16],
             starved: 0,
             ran_out: None,
+            active_ns: 0,
             experiments: Spread::default(),
             defects: BTreeMap::new(),
             wrong_address: None,
@@ -197,6 +200,7 @@ impl Stats {
         }
         add(&mut self.rcodes, &other.rcodes);
         self.starved += other.starved;
+        self.active_ns = self.active_ns.max(other.active_ns);
         self.ran_out = self.ran_out.take().or(other.ran_out);
         self.experiments.merge(&other.experiments);
         for (defect, count) in other.defects {

@@ -101,7 +101,9 @@ pub fn conclude(
     validity: Validity,
 ) -> Trial {
     let answered = stats.valid + stats.invalid + stats.late;
-    let duration_s = (schedule.end_ns() - schedule.start_ns) as f64 / SECOND_NS as f64;
+    let duration_ns =
+        if schedule.ends_by_count() { stats.active_ns.max(1) } else { schedule.end_ns() - schedule.start_ns };
+    let duration_s = duration_ns as f64 / SECOND_NS as f64;
     let closed_loop = schedule.model.is_closed();
     let attempted = stats.sent + stats.send_errors;
     let mut trial = Trial {

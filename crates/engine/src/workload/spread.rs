@@ -28,7 +28,7 @@ pub fn types(n: u64) -> u32 {
 
 /// Which of `names` hot names query `n` asks.
 pub fn hot(n: u64, names: u64) -> u64 {
-    u64::from(step(n, HOT_STEP)) * names >> 32
+    (u64::from(step(n, HOT_STEP)) * names) >> 32
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::error::XdpError;
 use super::post::Mailbox;
-use super::socket::{self, Queue, XdpSocket};
+use super::socket::{self, Failed, Queue, XdpSocket};
 use super::source::Reserved;
 use crate::bpf::{self, BpfError, Mode, Redirect, RedirectCounters};
 use crate::clock;
@@ -65,9 +65,9 @@ const MANY_QUEUES_FRAMES: u32 = 1024;
 /// The kernel keeps so much of each chunk before the frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM_OCTETS: usize = 256;
 
-/// How long a queue may be busy with a socket that was closed.
-const QUEUE_PATIENCE_NS: u64 = 2_000_000_000;
-const QUEUE_PAUSE: Duration = Duration::from_millis(10);
+/// How long the kernel may take to free what somebody has left, and how often it is looked whether it has.
+const PATIENCE_NS: u64 = 2_000_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The program on the device and what belongs to it, shared by the lanes. The device is free again when the last of them
 /// is dropped, or the process ends in any way.
@@ -112,14 +112,18 @@ impl XdpDevice {
             return Err(XdpError::Queues { device: path.device.name, queues, lanes });
         }
         let frame_octets = path.device.mtu().map_err(ask)? + frame::ETHERNET_OCTETS;
-        let reserved = Reserved::take(&config.sources, path.source)?;
+        // A Measurer that was killed a moment ago may not be gone yet, and a child that is just being started holds
+        // what its parent has closed until it runs. That goes for the ports and for the program.
+        let reserve = || Reserved::take(&config.sources, path.source);
+        let reserved = patiently(|error| matches!(error, XdpError::Port(..)), reserve)?;
         let sockets_per_lane = reserved.sources.len() / lanes;
         if sockets_per_lane == 0 {
             let message = format!("{} sources are too few for {lanes} threads", reserved.sources.len());
             return Err(XdpError::Sources(message));
         }
         let (server, ports, all) = (config.server, reserved.ports(), available as u32);
-        let redirect = Redirect::attach(path.device.index, server, &ports, all, config.mode)?;
+        let attach = || Redirect::attach(path.device.index, server, &ports, all, config.mode);
+        let redirect = patiently(|occupied| matches!(occupied, BpfError::Occupied { .. }), attach)?;
         Ok(Arc::new(Self {
             lanes,
             sockets_per_lane,
@@ -210,6 +214,19 @@ fn frames_per_queue(wanted: u32, queues: u32) -> u32 {
     wanted.clamp(1, RECEIVE_FRAMES_MAX).next_power_of_two().min(most)
 }
 
+/// Tries again for a while as long as the error is that somebody else is there.
+fn patiently<T, E>(is_taken: impl Fn(&E) -> bool, attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
+    let until_ns = clock::monotonic_ns() + PATIENCE_NS;
+    loop {
+        match attempt() {
+            Err(error) if is_taken(&error) && clock::monotonic_ns() < until_ns => {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            result => return result,
+        }
+    }
+}
+
 /// Nothing that is locked here can be left half done by a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -235,18 +252,9 @@ impl Ring {
         };
         let octets = socket::memory_octets(wanted.receive_frames, wanted.chunk_octets);
         // The kernel frees the queue of a socket that was closed a little later.
-        let until_ns = clock::monotonic_ns() + QUEUE_PATIENCE_NS;
-        let socket = loop {
-            match XdpSocket::bind(&wanted) {
-                Ok(socket) => break socket,
-                Err(failed) if failed.is_busy() && clock::monotonic_ns() < until_ns => {
-                    std::thread::sleep(QUEUE_PAUSE);
-                }
-                Err(failed) => {
-                    return Err(XdpError::of_queue(&device.path.device.name, queue, octets, failed));
-                }
-            }
-        };
+        let socket = patiently(Failed::is_busy, || XdpSocket::bind(&wanted));
+        let socket =
+            socket.map_err(|failed| XdpError::of_queue(&device.path.device.name, queue, octets, failed))?;
         lock(&device.redirect).set_socket(queue, &socket)?;
         Ok(Self { socket, queue, drops_before: 0 })
     }

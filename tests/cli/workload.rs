@@ -1,0 +1,143 @@
+//! `sextant trial` with other queries and other loads.
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use super::running::{alone, auth, command, sextant, stderr};
+
+fn trial(server: &str, options: &str) -> Output {
+    let options: Vec<&str> = options.split_whitespace().collect();
+    sextant(&[&["trial", "--server", server, "--duration", "0.3", "--json"], &options[..]].concat())
+}
+
+fn number(trial: &Value, name: &str) -> u64 {
+    trial[name].as_u64().unwrap_or_else(|| panic!("{name} in {trial}"))
+}
+
+/// A busy machine may void a trial; that answers are wrong or unexpected it cannot do.
+fn check(output: &Output, options: &str) -> Value {
+    let trial: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{options}: {error}: {}", stderr(output)));
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{options}: {trial}");
+    assert_eq!((number(&trial, "invalid"), number(&trial, "unexpected")), (0, 0), "{options}: {trial}");
+    assert_eq!(number(&trial, "duplicates"), 0, "{options}: {trial}");
+    assert_eq!(number(&trial, "sent"), number(&trial, "answered") + number(&trial, "lost"), "{options}");
+    trial
+}
+
+#[test]
+fn every_workload_gets_its_answers() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    for (options, rcode) in [
+        ("--cached-share 40 --qtype a=1,aaaa=2", "NOERROR"),
+        ("--cached-share 100 --hot-names 3 --threads 2", "NOERROR"),
+        ("--zipf 1.1 --seed 4", "NOERROR"),
+        ("--random-labels", "NXDOMAIN"),
+        ("--qtype mx,type65", "NOERROR"),
+        ("--agent 2/3 --first-name 7", "NOERROR"),
+        ("--validity response --qtype a", "NOERROR"),
+        ("--dnssec-ok --cd --ad --nsid --padding 128 --ecs 198.18.0.0/15 --cookie", "NOERROR"),
+    ] {
+        let trial = check(&trial(&server, &format!("--rate 1000 {options}")), options);
+        assert_eq!(number(&trial, "scheduled"), 300);
+        assert_eq!(number(&trial["rcodes"], rcode), number(&trial, "answered"), "{options}: {trial}");
+    }
+}
+
+#[test]
+fn every_load_is_sent_in_full_and_called_by_its_name() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    for (load, options, sent) in [
+        ("poisson:5", "--rate 1000 --threads 2", 300),
+        ("burst:16", "--rate 1000", 300),
+        ("steps:500,1000,1500", "", 300),
+        ("ramp:500-1500", "", 300),
+        ("experiments:4x2", "", 512),
+    ] {
+        let trial = check(&trial(&server, &format!("--load {load} {options}")), load);
+        assert_eq!((number(&trial, "sent"), trial["load"].as_str()), (sent, Some(load)), "{trial}");
+        assert_eq!(trial["closed_loop"], load.starts_with("experiments"));
+    }
+    let window = check(&trial(&server, "--load closed:4"), "closed");
+    assert_eq!(window["closed_loop"], true);
+    assert!(number(&window, "valid") > 0 && number(&window, "scheduled") == number(&window, "sent"));
+    let text = sextant(&["trial", "--server", &server, "--duration", "0.1", "--load", "closed:2"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("closed loop (closed:2)"));
+}
+
+#[test]
+fn files_and_pipes_are_asked_over_and_over() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let text = "; names\n010-000-000-001.dns64perf.test AAAA\n\nbroken\nelsewhere.test TYPE65\n";
+    std::fs::write(path("text"), text).unwrap();
+    let message = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x04none\x09dns64perf\x04test\0\0\x10\0\x01";
+    std::fs::write(path("wire"), [&[0, message.len() as u8], &message[..]].concat()).unwrap();
+    let output = trial(&server, &format!("--rate 1000 --input {} --shuffle", path("text")));
+    let mixed = check(&output, "text");
+    let half = |rcode: &str| number(&mixed["rcodes"], rcode);
+    assert_eq!((half("NOERROR"), half("REFUSED")), (150, 150), "{mixed}");
+    assert!(stderr(&output).contains("line 4: a name without a query type"), "{}", stderr(&output));
+    let wire = format!("--rate 1000 --input {} --input-format wire", path("wire"));
+    assert_eq!(number(&check(&trial(&server, &wire), "wire")["rcodes"], "NXDOMAIN"), 300);
+
+    let strict = trial(&server, &format!("--rate 1000 --input {} --strict-input", path("text")));
+    assert_eq!(strict.status.code(), Some(2));
+    assert!(stderr(&strict).contains("line 4"), "{}", stderr(&strict));
+
+    let arguments =
+        ["trial", "--server", &server, "--rate", "500", "--duration", "0.2", "--json", "--input", "-"];
+    let mut child = command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"010-000-000-002.dns64perf.test A\n").unwrap();
+    let piped = check(&child.wait_with_output().unwrap(), "stdin");
+    assert_eq!(number(&piped, "valid"), 100);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_line() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    for (options, reason) in [
+        ("", "--load constant needs a --rate"),
+        ("--load closed:4 --rate 10", "takes no --rate: answers set its pace"),
+        ("--load ramp:1-10 --rate 10", "takes no --rate: it has its own rates"),
+        ("--load waves", "is no load model"),
+        ("--load experiments:3", "power of two"),
+        ("--rate 10 --cached-share 101", "101 is not in 0..=100"),
+        ("--rate 10 --qtype quad", "'quad' is no query type"),
+        ("--rate 10 --zipf 0", "must be a number from 0.01 to 20"),
+        ("--rate 10 --zipf 1 --cached-share 5", "cannot be used with"),
+        ("--rate 10 --random-labels --input x", "cannot be used with"),
+        ("--rate 10 --shuffle", "--input"),
+        ("--rate 10 --agent 2/2", "same --first-name"),
+        ("--rate 10 --agent 3/2 --first-name 0", "write K/N"),
+        ("--rate 10 --ecs 10.0.0.0", "write ADDRESS/LENGTH"),
+        ("--rate 10 --padding 0", "0 is not in 1..=468"),
+        ("--rate 10 --input /nonexistent", "cannot read queries from /nonexistent"),
+        ("--rate 10 --input /", "cannot read queries from /"),
+        ("--rate 10 --input /dev/null", "holds no query"),
+        ("--rate 1000 --cached-share 50 --names 10.0.0.0/24", "256 names but the trial asks 556"),
+        ("--rate 1000000 --zipf 1 --ports 1", "use --ports 5 or more"),
+    ] {
+        let output = trial(&server, options);
+        assert_eq!(output.status.code(), Some(2), "{options}: {}", stderr(&output));
+        assert!(stderr(&output).contains(reason), "{options}: {}", stderr(&output));
+        assert!(output.stdout.is_empty());
+    }
+    for (command, options, reason) in [
+        ("search", "--server [::1]:9 --load closed:3", "no rate to search for"),
+        ("bench", "--load steps:1,2", "no rate to search for"),
+        ("bench", "--cached-share 20 --ttl 3", "use --ttl 12 or more"),
+    ] {
+        let options: Vec<&str> = options.split(' ').collect();
+        let output = sextant(&[&[command], &options[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(reason), "{}", stderr(&output));
+    }
+}
