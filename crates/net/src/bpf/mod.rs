@@ -36,7 +36,7 @@ pub enum Unavailable {
 }
 
 /// What to grant: setcap(8) takes away what it does not name, and AF_XDP needs one more.
-const ALL_CAPABILITIES: &str = "cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon";
+pub(crate) const ALL_CAPABILITIES: &str = "cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon";
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
