@@ -722,7 +722,14 @@ mod tests {
         let entry = |n| log.get(n).copied().unwrap();
         let due = START + 3_000_000;
         let sent_ns = START + SECOND_NS;
-        let valid = Entry { scheduled_ns: due, sent_ns, received_ns: due + 5, class: Class::Valid, rcode: 0 };
+        let valid = Entry {
+            scheduled_ns: due,
+            sent_ns,
+            received_ns: due + 5,
+            class: Class::Valid,
+            rcode: 0,
+            compat: true,
+        };
         assert_eq!(entry(3), valid);
         assert_eq!((entry(4).class, entry(4).rcode), (Class::Invalid, 5));
         assert_eq!((entry(5).class, entry(10).class), (Class::Late, Class::Lost));
