@@ -176,7 +176,7 @@ mod tests {
             let failed = Failed { step, error: io::Error::from_raw_os_error(code) };
             XdpError::of_queue("eth0", 3, 24 << 20, failed).to_string()
         };
-        assert!(of(Step::Socket, libc::EPERM).contains("cap_net_raw,cap_net_admin,cap_bpf+ep"));
+        assert!(of(Step::Socket, libc::EPERM).contains("cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon+ep"));
         assert!(of(Step::Socket, libc::EAFNOSUPPORT).contains("CONFIG_XDP_SOCKETS"));
         assert!(
             of(Step::Memory, libc::ENOBUFS).contains("24 MiB") && of(Step::Memory, 1).contains("ulimit -l")
