@@ -373,8 +373,8 @@ fn missing_capabilities_are_named_all_at_once() {
         support::drop_capabilities();
         let error = XdpDevice::open(&XdpConfig::new(server(false), 4)).err().expect("it is refused");
         let text = error.to_string();
-        assert!(text.contains("CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW are missing"), "{text}");
-        assert!(text.contains("setcap cap_net_raw,cap_net_admin,cap_bpf+ep"), "{text}");
+        assert!(text.contains("CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_NET_RAW are missing"), "{text}");
+        assert!(text.contains("setcap cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon+ep"), "{text}");
     });
 }
 

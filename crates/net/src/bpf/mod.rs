@@ -35,6 +35,9 @@ pub enum Unavailable {
     Capabilities(Vec<&'static str>),
 }
 
+/// What to grant: setcap(8) takes away what it does not name, and AF_XDP needs one more.
+pub(crate) const ALL_CAPABILITIES: &str = "cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon";
+
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -44,10 +47,9 @@ impl fmt::Display for Unavailable {
             ),
             Self::Capabilities(missing) => write!(
                 f,
-                "XDP programs need the {} {}: run as root, or 'sudo setcap {}+ep PROGRAM'",
+                "XDP programs need the {} {}: run as root, or 'sudo setcap {ALL_CAPABILITIES}+ep PROGRAM'",
                 if missing.len() == 1 { "capability" } else { "capabilities" },
-                missing.join(", "),
-                missing.join(",").to_lowercase()
+                missing.join(", ")
             ),
         }
     }
@@ -141,8 +143,8 @@ impl From<BpfError> for io::Error {
     }
 }
 
-/// Whether XDP programs can be used at all: they were built, and the process has the capabilities they need (CAP_BPF
-/// and CAP_NET_ADMIN; CAP_SYS_ADMIN stands for the first).
+/// Whether XDP programs can be used at all: they were built, and the process has the capabilities they need (CAP_BPF,
+/// CAP_NET_ADMIN and CAP_PERFMON; CAP_SYS_ADMIN stands for the first and the last).
 ///
 /// # Errors
 /// What is missing, and how to get it.
@@ -162,7 +164,7 @@ mod tests {
     fn what_is_missing_is_named_with_its_remedy() {
         let text = Unavailable::Capabilities(vec!["CAP_BPF", "CAP_NET_ADMIN"]).to_string();
         assert!(text.contains("capabilities CAP_BPF, CAP_NET_ADMIN"), "{text}");
-        assert!(text.contains("setcap cap_bpf,cap_net_admin+ep"), "{text}");
+        assert!(text.contains("setcap cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon+ep"), "{text}");
         let text = Unavailable::NotBuilt("clang could not be run").to_string();
         assert!(text.contains("clang could not be run") && text.contains("libbpf-dev"), "{text}");
     }

@@ -94,7 +94,7 @@ impl Lane {
 fn explain(error: &io::Error) -> io::Error {
     let hint = match error.raw_os_error() {
         Some(libc::EINVAL) => "the kernel may be older than 5.18",
-        Some(libc::EPERM) => "it needs CAP_BPF and CAP_NET_ADMIN",
+        Some(libc::EPERM) => "it needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
         _ => "the generator could not run",
     };
     io::Error::new(error.kind(), format!("live frames: {error} ({hint})"))

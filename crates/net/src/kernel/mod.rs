@@ -12,8 +12,9 @@ mod generator;
 mod interrupt;
 mod parameters;
 mod reflector;
+mod refusal;
 mod run;
 
-pub use parameters::Refusal;
 pub use reflector::{Reflector, ReflectorCounters};
+pub use refusal::Refusal;
 pub use run::run;

@@ -1,7 +1,6 @@
 //! What the programs are told about a trial: `struct parameters` of `bpf/measurer.h`, made from plan, workload and path.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use dns64::Prefix;
 use dns64::names::{self, LABEL_LENGTH};
@@ -9,6 +8,7 @@ use dns64::wire::{HEADER_LENGTH, rtype};
 use engine::pacer::{Model, SECOND_NS, Schedule};
 use engine::workload::{Agent, QUERY_OCTETS_MAX, Workload};
 
+use super::refusal::Refusal;
 use crate::bpf::address_octets;
 use crate::frame::Template;
 use crate::link::Path;
@@ -22,81 +22,18 @@ const WORD_OCTETS: usize = 8;
 const FRAME_MAX_OCTETS: usize = (FRAME_WORDS + 1) * WORD_OCTETS;
 
 /// The longest suffix in wire format, in octets: with type and class it must fit [`QUESTION_WORDS`] and a tail.
-const SUFFIX_MAX_OCTETS: usize = 64;
+pub(super) const SUFFIX_MAX_OCTETS: usize = 64;
 /// Queries leave from this port and those that follow, above those that the kernel gives to others by default
 /// (`ip_local_port_range` ends at 60,999).
 const FIRST_PORT: u16 = 61_440;
 /// The number of ports from there on.
 const PORTS_MAX: usize = 4096;
 /// The most queries of a trial: the accounts have two bits for each.
-const QUERIES_MAX: u64 = 1 << 31;
+pub(super) const QUERIES_MAX: u64 = 1 << 31;
 /// The longest timeout: histograms reach a little further.
-const TIMEOUT_MAX_NS: u64 = 100 * SECOND_NS;
+pub(super) const TIMEOUT_MAX_NS: u64 = 100 * SECOND_NS;
 /// How many queries' sending times are remembered at most.
 const SENT_MAX: u64 = 1 << 20;
-
-/// What the `kernel` back-end cannot do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Fewer names than the trial needs.
-    NamesRepeat {
-        /// The names that the trial needs.
-        needed: u64,
-        /// The names of the range.
-        names: u64,
-    },
-    /// Queries or a load that it has no program for: which.
-    Workload(&'static str),
-    /// More queries than the accounts hold.
-    TooManyQueries(u64),
-    /// A longer timeout than 100 s.
-    Timeout(u64),
-    /// A suffix longer than 64 octets.
-    Suffix(usize),
-    /// Queries longer than the generator's frames.
-    QueryOctets(usize),
-    /// Source and server are of two address families.
-    Families(IpAddr, SocketAddr),
-    /// Two prefixes of different lengths are expected.
-    PrefixLengths(Prefix, Prefix),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the kernel back-end cannot do this: ")?;
-        match self {
-            Self::NamesRepeat { needed, names } => write!(
-                f,
-                "the trial needs {needed} names, but there are {names}; take a larger --names range, a lower \
-                 rate or a shorter trial"
-            ),
-            Self::Workload(which) => write!(f, "{which}; use another --io"),
-            Self::TooManyQueries(queries) => {
-                write!(f, "{queries} queries are more than {QUERIES_MAX}; take a shorter trial")
-            }
-            Self::Timeout(timeout_ns) => {
-                write!(
-                    f,
-                    "a timeout of {} s; at most {} s",
-                    timeout_ns / SECOND_NS,
-                    TIMEOUT_MAX_NS / SECOND_NS
-                )
-            }
-            Self::Suffix(octets) => {
-                write!(f, "the suffix has {octets} octets in wire format; at most {SUFFIX_MAX_OCTETS}")
-            }
-            Self::QueryOctets(octets) => write!(f, "queries of {octets} octets are too long for its frames"),
-            Self::Families(source, server) => {
-                write!(f, "source {source} and server {server} are of two address families")
-            }
-            Self::PrefixLengths(one, other) => {
-                write!(f, "the prefixes {one} and {other} have different lengths")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::socket::{Failed, Step};
-use crate::bpf::{BpfError, Unavailable};
+use crate::bpf::{ALL_CAPABILITIES, BpfError, Unavailable};
 use crate::link::PathError;
 
 /// Why the back-end cannot run; the text is one line that says what to do.
@@ -90,8 +90,8 @@ impl fmt::Display for XdpError {
             }
             Self::Capabilities(missing) => write!(
                 f,
-                "AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, and {} missing: run as root, or 'sudo setcap \
-                 cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM'",
+                "AF_XDP needs CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON, and {} missing: run as root, or \
+                 'sudo setcap {ALL_CAPABILITIES}+ep PROGRAM'",
                 match missing.as_slice() {
                     [one] => format!("{one} is"),
                     several => format!("{} are", several.join(", ")),
@@ -176,7 +176,7 @@ mod tests {
             let failed = Failed { step, error: io::Error::from_raw_os_error(code) };
             XdpError::of_queue("eth0", 3, 24 << 20, failed).to_string()
         };
-        assert!(of(Step::Socket, libc::EPERM).contains("cap_net_raw,cap_net_admin,cap_bpf+ep"));
+        assert!(of(Step::Socket, libc::EPERM).contains("cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon+ep"));
         assert!(of(Step::Socket, libc::EAFNOSUPPORT).contains("CONFIG_XDP_SOCKETS"));
         assert!(
             of(Step::Memory, libc::ENOBUFS).contains("24 MiB") && of(Step::Memory, 1).contains("ulimit -l")
