@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use engine::workload::{Workload, WorkloadSpec};
+use engine::workload::{Variation, Workload, WorkloadSpec};
 
 use super::tester::{Target, Tester};
 
@@ -38,7 +38,12 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
     let server = target.server;
     let first_name = tester.next_name.wrapping_sub(1);
     let spec = WorkloadSpec { first_name, ..target.workload.clone() };
-    let workload = Workload::new(spec).map_err(|error| error.to_string())?;
+    let mut workload = Workload::new(spec).map_err(|error| error.to_string())?;
+    if workload.is_streamed() {
+        // Its queries come with the trial; any other does as well.
+        let spec = WorkloadSpec { variation: Variation::default(), ..workload.spec().clone() };
+        workload = Workload::new(spec).map_err(|error| error.to_string())?;
+    }
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let cannot = |error: std::io::Error| format!("cannot send to {server}: {error}");
