@@ -1,12 +1,17 @@
 # Thin: each target is a command that can be typed.
 CARGO ?= cargo
 BENCH_ARGS ?=
+BENCH_TESTER_ARGS ?=
 
-.PHONY: bench test fmt clippy unit docs build
+.PHONY: bench bench-tester test fmt clippy unit docs build
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
 bench: build
 	./target/release/sextant bench $(BENCH_ARGS)
+
+# The Measurer beside dnsperf, resperf and kxdpgun in a lab of namespaces; as root.
+bench-tester:
+	$(CARGO) bench --bench tester -- --out docs/performance/tester.md $(BENCH_TESTER_ARGS)
 
 build:
 	$(CARGO) build --release --bins

@@ -7,7 +7,9 @@
 pub mod authority;
 pub mod campaign;
 pub mod cli;
+pub mod echo;
 pub mod lab;
+pub mod output;
 pub mod proxy;
 pub mod report;
 pub mod workload_file;

@@ -346,6 +346,10 @@ prop_compose! {
             auth_answers: counters[4],
             auth_socket_drops: counters[5],
             auth_queries_per_query: shares[6],
+            device: shares[6].map(|_| "eth0".to_owned()),
+            device_tx_drops: counters[1],
+            device_rx_drops: counters[2],
+            ..Observation::default()
         }
     }
 }

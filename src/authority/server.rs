@@ -218,7 +218,7 @@ fn bind_once(
         reuse_port: config.threads > 1,
         receive_buffer_octets: config.socket_buffer_octets,
         send_buffer_octets: config.socket_buffer_octets,
-        timestamps: false,
+        ..Options::default()
     };
     if options.reuse_port {
         // Sockets that share ports would share with another server of ours too: a lone socket finds the port in use.

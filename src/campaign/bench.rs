@@ -32,6 +32,8 @@ pub struct Bench<'a> {
     pub progress: Progress,
     /// Whether the server still runs; the reason if it does not.
     pub alive: &'a mut dyn FnMut() -> Result<(), String>,
+    /// Called with every trial that the record has taken.
+    pub finished: &'a mut dyn FnMut(&Tried),
     /// Called at the end: the state of the machine before and after.
     pub environment: &'a dyn Fn() -> Environment,
 }
@@ -234,6 +236,7 @@ impl Bench<'_> {
         // One interval of the HDR log for each trial.
         let tag = format!("{}-{}qps", phase.replace([' ', '/'], "_"), tried.trial.rate_qps);
         self.store.append_histogram(&tag, &tried.trial, &tried.latency_ns)?;
+        (self.finished)(tried);
         (self.alive)().map_err(Ended::ServerFailed)
     }
 

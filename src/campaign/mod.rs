@@ -12,6 +12,7 @@ mod reach;
 mod selftest;
 mod store;
 mod tester;
+mod watch;
 
 pub use bench::{Bench, Ended, empty_results, run};
 pub use plan::{Plan, Preset, SECOND_NS};
@@ -19,4 +20,5 @@ pub use progress::{Doing, Progress, short_duration};
 pub use reach::{Unreached, reach, reachable};
 pub use selftest::{SELFTEST_FACTOR, certify, direct_auth};
 pub use store::Store;
-pub use tester::{Auth, MeasureError, Target, Tester};
+pub use tester::{Auth, MeasureError, Target, Tester, Tried};
+pub use watch::{Now, Watch};

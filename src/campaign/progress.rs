@@ -1,16 +1,20 @@
 //! What a person at the terminal sees while a measurement runs. Silent when standard error is no terminal.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::record::{Outcome, Trial};
 use engine::search::Bracket;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use net::live::Counts;
 
+use super::watch::Watch;
 use crate::report::number::count as grouped;
 
 /// The line under way and the lines that stay.
 pub struct Progress {
     bar: ProgressBar,
+    watch: Arc<Watch>,
 }
 
 /// What the line under way says.
@@ -32,14 +36,14 @@ pub struct Doing {
 const TICK: Duration = Duration::from_millis(100);
 
 impl Progress {
-    /// For a terminal on standard error, if there is one and `quiet` is not set.
-    pub fn new(quiet: bool) -> Self {
+    /// For a terminal on standard error, if there is one and `quiet` is not set. `watch` is told of every trial shown.
+    pub fn new(quiet: bool, watch: &Arc<Watch>) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
         let style =
             ProgressStyle::with_template("  {bar:20.cyan/dim} {msg}").unwrap_or(ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("━╸━"));
-        Self { bar }
+        Self { bar, watch: Arc::clone(watch) }
     }
 
     /// Whether anybody sees it.
@@ -54,19 +58,27 @@ impl Progress {
 
     /// Shows a trial while `work` runs it.
     pub fn during<T>(&self, doing: &Doing, work: impl FnOnce() -> T) -> T {
+        self.watch.begin(&doing.phase, doing.rate_qps, doing.bracket);
+        let result = self.drawn_during(doing, work);
+        self.watch.end();
+        result
+    }
+
+    fn drawn_during<T>(&self, doing: &Doing, work: impl FnOnce() -> T) -> T {
         if !self.is_shown() {
             return work();
         }
         let length_ms = u64::try_from(doing.length.as_millis()).unwrap_or(u64::MAX).max(1);
         self.bar.set_length(length_ms);
-        let started = Instant::now();
+        let (started, before) = (Instant::now(), self.watch.live.counts());
         let done = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             let ticker = scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     let elapsed = started.elapsed();
                     self.bar.set_position((elapsed.as_millis() as u64).min(length_ms));
-                    self.bar.set_message(under_way(doing, elapsed));
+                    let counts = self.watch.live.counts().since(before);
+                    self.bar.set_message(under_way(doing, elapsed, &counts));
                     std::thread::park_timeout(TICK);
                 }
             });
@@ -83,17 +95,30 @@ impl Progress {
     }
 }
 
-fn under_way(doing: &Doing, elapsed: Duration) -> String {
-    let bracket = doing.bracket.map_or(String::new(), |bracket| format!("  {}", bracket_text(bracket)));
-    let left = doing.left.map_or(String::new(), |left| {
-        format!("  about {} left", short_duration(left.saturating_sub(elapsed)))
-    });
-    let (phase, rate) = (&doing.phase, grouped(doing.rate_qps));
-    format!(
-        "{phase} at {rate} q/s  {:.1} of {:.1} s{bracket}{left}",
+/// The trial so far. What went wrong is shown once there is something.
+fn under_way(doing: &Doing, elapsed: Duration, counts: &Counts) -> String {
+    let mut line = format!(
+        "{} at {} q/s  {:.1} of {:.1} s  {} sent, {} valid",
+        doing.phase,
+        grouped(doing.rate_qps),
         elapsed.as_secs_f64(),
-        doing.length.as_secs_f64()
-    )
+        doing.length.as_secs_f64(),
+        grouped(counts.sent),
+        grouped(counts.valid)
+    );
+    let failures = [("invalid", counts.invalid), ("late", counts.late), ("lost", counts.lost)];
+    for (what, count) in failures.into_iter().chain([("not sent", counts.send_errors)]) {
+        if count > 0 {
+            line += &format!(", {} {what}", grouped(count));
+        }
+    }
+    if let Some(bracket) = doing.bracket {
+        line += &format!("  {}", bracket_text(bracket));
+    }
+    if let Some(left) = doing.left {
+        line += &format!("  about {} left", short_duration(left.saturating_sub(elapsed)));
+    }
+    line
 }
 
 /// The bracket in words.
@@ -137,6 +162,16 @@ mod tests {
     fn durations_are_short() {
         let text = |seconds| short_duration(Duration::from_secs(seconds));
         assert_eq!([text(8), text(70), text(7500)], ["8 s", "1 min 10 s", "2 h 05 min"]);
+    }
+
+    #[test]
+    fn the_line_under_way_says_what_goes_wrong_once_it_does() {
+        let doing = Doing { phase: "trial".into(), rate_qps: 5000, ..Doing::default() };
+        let mut counts = Counts { sent: 1200, valid: 1100, ..Counts::default() };
+        let line = under_way(&doing, Duration::from_secs(1), &counts);
+        assert!(line.contains("trial at 5,000 q/s") && line.ends_with("1,200 sent, 1,100 valid"), "{line}");
+        counts.lost = 100;
+        assert!(under_way(&doing, Duration::from_secs(1), &counts).ends_with("1,100 valid, 100 lost"));
     }
 
     #[test]

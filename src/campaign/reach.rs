@@ -2,9 +2,12 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use engine::workload::{Variation, Workload, WorkloadSpec};
+use net::transport::Sources;
+use net::udp::Options;
 
 use super::tester::{Target, Tester};
 
@@ -20,6 +23,8 @@ const REPLY_OCTETS: usize = 2048;
 pub enum Unreached {
     /// The user ended it.
     Interrupted,
+    /// The Tester cannot ask in the way it was told: one line.
+    Tester(String),
     /// The server, or the way to it: one line.
     Server(String),
 }
@@ -32,10 +37,20 @@ impl From<String> for Unreached {
 
 /// Asks the server for the name before the first one of the next trial, so that no cache is warmed for it.
 ///
+/// It asks from the Tester's first source address, with a port of its own.
+///
 /// # Errors
-/// Nothing listens there, or no reply came. What the reply says does not matter.
+/// Back-end or sources cannot be used here; nothing listens there, or no reply came. What the reply says does not matter.
 pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
     let server = target.server;
+    tester.io(target).map_err(|error| Unreached::Tester(error.to_string()))?;
+    let unusable = |error: std::io::Error| Unreached::Tester(error.to_string());
+    let mut sources = Sources::default();
+    if tester.backend.has_sockets() {
+        tester.sources.check(tester.source_ports, server).map_err(unusable)?;
+        sources.addresses = tester.sources.addresses;
+    }
+    let bound = sources.bind(0, server, &Options::default()).map_err(unusable)?;
     let first_name = tester.next_name.wrapping_sub(1);
     let spec = WorkloadSpec { first_name, ..target.workload.clone() };
     let mut workload = Workload::new(spec).map_err(|error| error.to_string())?;
@@ -44,10 +59,9 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
         let spec = WorkloadSpec { variation: Variation::default(), ..workload.spec().clone() };
         workload = Workload::new(spec).map_err(|error| error.to_string())?;
     }
-    let any: IpAddr =
-        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let cannot = |error: std::io::Error| format!("cannot send to {server}: {error}");
-    let socket = UdpSocket::bind((any, 0)).map_err(cannot)?;
+    let socket = UdpSocket::from(bound.as_fd().try_clone_to_owned().map_err(cannot)?);
+    socket.set_nonblocking(false).map_err(cannot)?;
     socket.connect(server).map_err(cannot)?;
     socket.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(cannot)?;
     let mut last = "no answer".to_owned();
@@ -82,14 +96,15 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
     .into())
 }
 
-/// Whether a reply with the query's ID and question came.
+/// Whether a reply with the ID of this attempt, or of one before, came.
 fn ask(socket: &UdpSocket, workload: &Workload, id: u16) -> std::io::Result<bool> {
     let (mut query, mut reply) = ([0; 512], [0; REPLY_OCTETS]);
     let length = workload.write(0, id, &mut query);
     socket.send(&query[..length])?;
     let received = socket.recv(&mut reply)?;
     let reply = &reply[..received];
-    Ok(reply.get(..2) == Some(&id.to_be_bytes()) && reply.get(2).is_some_and(|flags| flags & 0x80 != 0))
+    let replied = reply.first_chunk().map(|octets| u16::from_be_bytes(*octets));
+    Ok(replied.is_some_and(|replied| replied <= id) && reply.get(2).is_some_and(|flags| flags & 0x80 != 0))
 }
 
 /// For a wildcard the loopback address of its family: where this machine reaches it.

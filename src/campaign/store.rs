@@ -15,6 +15,8 @@ use serde::Serialize;
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
+    /// It and what is above it, as far as that was not there before, the innermost first.
+    made: Vec<PathBuf>,
 }
 
 impl Store {
@@ -27,7 +29,9 @@ impl Store {
             Some(directory) => directory.to_path_buf(),
             None => fresh(base, name, started),
         };
-        let store = Self { directory };
+        let missing = |above: &&Path| !above.as_os_str().is_empty() && !above.exists();
+        let made = directory.ancestors().take_while(missing).map(Path::to_path_buf).collect();
+        let store = Self { directory, made };
         fs::create_dir_all(store.directory.join("logs")).map_err(|error| store.named(&error))?;
         if ["results.json", "trial.json"].iter().any(|name| store.directory.join(name).exists()) {
             let message =
@@ -37,6 +41,16 @@ impl Store {
         // A directory that cannot be written shall be known before anything is measured.
         store.write("manifest.json", b"{}").map_err(|error| store.named(&error))?;
         Ok(store)
+    }
+
+    /// Removes it, where nothing was measured after all. What else may be in it stays, and the directory with it.
+    pub fn discard(&self) {
+        // What cannot be removed harms nobody: it holds no results.
+        let _ = fs::remove_file(self.directory.join("manifest.json"));
+        let _ = fs::remove_dir(self.directory.join("logs"));
+        for directory in &self.made {
+            let _ = fs::remove_dir(directory);
+        }
     }
 
     /// Where it is.

@@ -10,12 +10,15 @@ use std::time::SystemTime;
 use engine::pacer::{Model, Schedule};
 use engine::querylog::QueryLog;
 use engine::record::{Outcome, Trial};
-use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_auth_drops, place};
+use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_drops, place};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
+use net::clock::Distance;
+use net::link::device_to;
 use net::measure::{self, Measured};
-use net::transport::UdpConfig;
+use net::transport::{self, Backend, Sources, UdpConfig, Unavailable};
 
+use super::watch::Watch;
 use crate::authority::{Authority, Counters};
 use crate::lab::observe::{Observation as Seen, Observer, Snapshot};
 
@@ -64,6 +67,15 @@ pub enum MeasureError {
     },
     /// So short that no query is due.
     NoQueries,
+    /// The back-end cannot run here.
+    Backend(Unavailable),
+    /// The accounts of the trial need more than 4 GiB of memory.
+    TooLarge {
+        /// All of them, in octets.
+        octets: u64,
+        /// The list of all queries among them, if one is kept, in octets.
+        log_octets: u64,
+    },
     /// Where names are asked several times, answers are told apart by IDs, of which a source port has 65,536.
     TooFewPorts {
         /// Source ports of the Measurer.
@@ -71,8 +83,6 @@ pub enum MeasureError {
         /// So many are needed for the queries in flight.
         need: u64,
     },
-    /// The accounts of the trial need more than 4 GiB of memory: so much, in octets.
-    TooLarge(u64),
     /// Sockets could not be opened or broke.
     Io(io::Error),
 }
@@ -92,12 +102,16 @@ impl fmt::Display for MeasureError {
             Self::NoQueries => {
                 f.write_str("no query is due in a trial so short: raise the rate or --duration")
             }
-            Self::TooLarge(octets) => write!(
-                f,
-                "the accounts of the trial need {} MiB, {} MiB is allowed: lower the rate, --duration, --timeout or --threads",
-                octets >> 20,
-                MEMORY_MAX_OCTETS >> 20
-            ),
+            Self::Backend(error) => error.fmt(f),
+            Self::TooLarge { octets, log_octets } => {
+                let (need, allowed) = (octets >> 20, MEMORY_MAX_OCTETS >> 20);
+                write!(f, "the accounts of the trial need {need} MiB, {allowed} MiB is allowed: ")?;
+                if *log_octets > 0 {
+                    let log = log_octets >> 20;
+                    write!(f, "leave out --queries, --compat-csv and --interval ({log} MiB), or ")?;
+                }
+                f.write_str("lower the rate, --duration, --timeout or --threads")
+            }
             Self::Io(error) => write!(f, "the Measurer's sockets failed: {error}"),
         }
     }
@@ -116,14 +130,24 @@ pub struct Tried {
     pub latency_ns: Histogram<u64>,
     /// Every query, where [`Target::log`] asked for it.
     pub log: Option<QueryLog>,
+    /// What was asked.
+    pub workload: Workload,
+    /// When it was asked, on the clock of the log.
+    pub schedule: Schedule,
+    /// The start of the schedule in ns since 1970.
+    pub start_unix_ns: u64,
 }
 
 /// Both halves of RFC 8219's Tester on this machine.
 pub struct Tester {
     /// The processors of the Measurer's threads, one each.
     pub cpus: Vec<usize>,
+    /// How queries leave and answers come in.
+    pub backend: Backend,
     /// Source ports of all threads together.
     pub source_ports: usize,
+    /// Addresses and ports to send from.
+    pub sources: Sources,
     /// Receive buffer of each socket in octets.
     pub receive_buffer_octets: usize,
     /// The index of the next name that was not asked yet.
@@ -132,6 +156,8 @@ pub struct Tester {
     pub alone: bool,
     /// Set to end a trial.
     pub stop: Arc<AtomicBool>,
+    /// What others may see of a trial while it runs.
+    pub watch: Arc<Watch>,
 }
 
 /// Other programs that use more of a processor than this, in percent, may make any trial fail.
@@ -166,14 +192,23 @@ impl Tester {
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
         let cold = self.warm_up(&plan, auth, &workload).map_err(MeasureError::Io)?;
         let started = SystemTime::now();
-        let observer = Observer::new(target.pid, &[target.server.port()]);
+        let io = self.io(target)?;
+        let device = device_to(target.server).ok();
+        let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
         let measured = self.measure(&plan, auth, &workload).map_err(MeasureError::Io)?;
-        let after = Reading::take(&observer, auth);
+        let (seen, traffic) = Reading::take(&observer, auth).since(&before);
         let asked = workload.names_needed(measured.schedule.queries).max(measured.schedule.queries);
         self.next_name = self.next_name.wrapping_add(asked) & (names - 1);
 
-        let faults = OwnFaults { socket_drops: measured.socket_drops, interrupted: measured.interrupted };
+        // It reads the device's counters itself, and a driver may count the answers that it takes among the dropped.
+        let own_account = self.backend == Backend::Kernel;
+        let faults = OwnFaults {
+            socket_drops: measured.socket_drops,
+            wrong_queue: measured.wrong_queue,
+            device_drops: if own_account { 0 } else { seen.own_device_drops(measured.stats.send_errors) },
+            interrupted: measured.interrupted,
+        };
         let mut trial =
             conclude(&measured.schedule, &measured.stats, faults, &target.tolerance, target.validity);
         if let (Some(void), Some(error)) = (&mut trial.void, &measured.send_error) {
@@ -185,11 +220,23 @@ impl Tester {
         }
         trial.started_utc = humantime::format_rfc3339_millis(started).to_string();
         trial.first_name = workload.spec().first_name;
-        attribute(&mut trial, after.since(&before), target);
+        trial.icmp_errors = measured.icmp_errors;
+        trial.io = measured.fallback.map_or(io.clone(), |fallback| format!("{io}: {fallback}"));
+        attribute(&mut trial, (seen, traffic), target, own_account);
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
-        Ok(Tried { trial, latency_ns: measured.stats.latency_ns, log: measured.stats.log })
+        let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
+        let Measured { schedule, stats, .. } = measured;
+        Ok(Tried { trial, latency_ns: stats.latency_ns, log: stats.log, workload, schedule, start_unix_ns })
+    }
+
+    /// What the record calls the way in which queries to the target leave.
+    ///
+    /// # Errors
+    /// The back-end cannot run here.
+    pub fn io(&self, target: &Target) -> Result<String, MeasureError> {
+        transport::check(self.backend, target.server).map_err(MeasureError::Backend)
     }
 
     /// What the Measurer's threads are told.
@@ -214,9 +261,12 @@ impl Tester {
             duration_ns,
             timeout_ns: target.timeout_ns,
             listen_ns: target.listen_ns,
+            backend: self.backend,
             udp: UdpConfig {
                 server: target.server,
                 sockets: self.source_ports,
+                first_socket: 0,
+                sources: self.sources,
                 receive_buffer_octets: self.receive_buffer_octets,
             },
             prioritized: self.alone,
@@ -229,7 +279,10 @@ impl Tester {
         match schedule.queries {
             0 => Err(MeasureError::NoQueries),
             _ if need > have => Err(MeasureError::TooFewNames { have, need }),
-            _ if memory_octets > MEMORY_MAX_OCTETS => Err(MeasureError::TooLarge(memory_octets)),
+            _ if memory_octets > MEMORY_MAX_OCTETS => {
+                let log_octets = if target.log { QueryLog::memory_octets(schedule.queries) } else { 0 };
+                Err(MeasureError::TooLarge { octets: memory_octets, log_octets })
+            }
             _ if workload.is_by_name() => Ok(plan),
             _ => self.enough_ports(&schedule, target).map(|()| plan),
         }
@@ -286,14 +339,15 @@ impl Tester {
         workload: &Workload,
     ) -> io::Result<Measured> {
         let Some(auth) = auth.filter(|auth| auth.hosted) else {
-            return measure::run(plan, workload, &self.cpus, None, &self.stop);
+            return measure::run(plan, workload, &self.cpus, None, &self.stop, &self.watch.live);
         };
         let mut services = auth.authority.take_services();
         let mut work = || {
             let polled = services.iter_mut().map(|service| service.poll(AUTH_BATCHES_AT_ONCE).unwrap_or(0));
             polled.sum()
         };
-        let measured = measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop);
+        let measured =
+            measure::run(plan, workload, &self.cpus, Some(&mut work), &self.stop, &self.watch.live);
         auth.authority.give_back(services);
         measured
     }
@@ -336,8 +390,9 @@ struct Traffic {
     drops: u64,
 }
 
-/// Puts the counters of the machine and of the AuthDNS to the trial's account.
-fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target) {
+/// Puts the counters of the machine and of the AuthDNS to the trial's account; those of the device not where the back-end
+/// has an account of its own.
+fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target, own_account: bool) {
     let mut observation = seen.to_record(trial.sent, target.server.port());
     if let Some(auth) = auth {
         observation.auth_queries = Some(auth.queries);
@@ -351,13 +406,19 @@ fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &
     observation.dut_cpu_pct = observation.dut_cpu_pct.map(|pct| pct * scale);
     observation.dut_hottest_thread_pct =
         observation.dut_hottest_thread_pct.map(|pct| (pct * scale).min(100.0));
+    let (softnet_drops, discards) = seen.kernel_drops();
+    let discards = if own_account { 0 } else { discards };
+    let auth_drops = observation.auth_socket_drops.unwrap_or(0);
     for (place, drops) in [
-        (place::SERVER_SOCKET_DROP, observation.dut_socket_drops),
-        (place::AUTH_SOCKET_DROP, observation.auth_socket_drops),
+        (place::SERVER_SOCKET_DROP, observation.dut_socket_drops.unwrap_or(0)),
+        (place::AUTH_SOCKET_DROP, auth_drops),
+        (place::SOFTNET_DROP, softnet_drops),
+        (place::OWN_DEVICE_DROP, discards),
     ] {
-        attribute_loss(trial, place, drops.unwrap_or(0));
+        attribute_loss(trial, place, drops);
     }
-    excuse_auth_drops(trial, observation.auth_socket_drops.unwrap_or(0), target.validity);
+    let drops = [("the AuthDNS's sockets", auth_drops), ("the device of the queries", discards)];
+    excuse_drops(trial, &drops, target.validity);
     trial.observation = Some(observation);
 }
 

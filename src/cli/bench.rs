@@ -12,6 +12,7 @@ use engine::record::Dut;
 
 use super::common::{Failure, QueryArgs, TesterArgs};
 use super::measurement::{Conduct, SearchOptions, conduct};
+use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
 use crate::campaign::{Auth, Progress, Target, Tester, direct_auth, empty_results, reachable};
@@ -53,6 +54,8 @@ pub struct BenchArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// An address and port; an empty address is the IPv6 loopback.
@@ -76,16 +79,20 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     args.query.workload.load_for_search()?;
     args.query.workload.check_ttl(args.ttl, plan.trial_ns)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
-    let progress = Progress::new(args.search.json);
-    let lab = Lab::start(args, &tester)?;
+    let progress = Progress::new(args.search.json, &tester.watch);
+    let peer = || peers::find(&args.peer).map(|peer| peer.name()).map_err(peer_failure);
+    let name = args.dut.map_or_else(peer, |_| Ok("external"))?;
+    let store = args.search.store(name)?;
+    let lab = Lab::start(args, &tester).inspect_err(|_| store.discard())?;
     tester.alone = lab.running.is_some() && lab.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     let mut target = Target { pid: lab.pid(), ..args.query.target(lab.server, plan.listen_ns) };
     args.query.workload.apply(&args.query, &mut target)?;
 
     let loop_listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     let hosted = lab.auth.hosted;
-    let looped =
-        direct_auth(&target, &[loop_listen], hosted).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    let looped = direct_auth(&target, &[loop_listen], hosted)
+        .map_err(|error| Failure::new(EXIT_UNFIT, error))
+        .inspect_err(|_| store.discard())?;
     let loop_target = Target { server: looped.authority.local_addrs()[0], pid: None, ..target.clone() };
 
     let mut results = empty_results("bench");
@@ -93,14 +100,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.ttl_s = Some(args.ttl);
     results.settings.auth = lab.auth_in_words();
-    let name = results.dut.name.clone();
     let Lab { auth, mut running, .. } = lab;
     let mut alive =
         || running.as_mut().map_or(Ok(()), |peer| peer.check_alive().map_err(|died| died.to_string()));
     let measured = conduct(
         &args.search,
         Conduct {
-            name: &name,
+            store,
             plan,
             tester,
             target,
@@ -109,13 +115,18 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
             progress,
             alive: &mut alive,
             before,
+            outputs: &args.outputs,
         },
         results,
     )?;
     if let Some(peer) = running {
-        keep_log(&measured.directory, &name, peer);
+        keep_log(&measured.directory, name, peer);
     }
     measured.ended
+}
+
+fn peer_failure(error: peers::PeerError) -> Failure {
+    Failure::new(error.exit_code(), error)
 }
 
 fn check_machine(manifest: &Manifest) -> Result<(), Failure> {
@@ -158,7 +169,6 @@ impl Lab {
             ([], free) => free.to_vec(),
             (chosen, _) => chosen.to_vec(),
         };
-        let peer_failure = |error: peers::PeerError| Failure::new(error.exit_code(), error);
         let peer = peers::find(&args.peer).map_err(peer_failure)?;
         let listen =
             peers::free_port(IpAddr::V6(Ipv6Addr::LOCALHOST)).map_err(|e| Failure::new(EXIT_UNFIT, e))?;

@@ -17,6 +17,7 @@ use engine::workload::{Variation, WorkloadSpec};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::io::IoArgs;
 use super::workload::WorkloadArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::authority::ZoneConfig;
@@ -45,7 +46,11 @@ impl fmt::Display for Failure {
 
 impl From<MeasureError> for Failure {
     fn from(error: MeasureError) -> Self {
-        let code = if matches!(error, MeasureError::Io(_)) { EXIT_UNFIT } else { EXIT_USAGE };
+        let code = if matches!(error, MeasureError::Backend(_) | MeasureError::Io(_)) {
+            EXIT_UNFIT
+        } else {
+            EXIT_USAGE
+        };
         Self::new(code, error)
     }
 }
@@ -54,6 +59,7 @@ impl From<Unreached> for Failure {
     fn from(why: Unreached) -> Self {
         match why {
             Unreached::Interrupted => Self::new(EXIT_UNFIT, "interrupted; nothing was measured"),
+            Unreached::Tester(reason) => Self::new(EXIT_UNFIT, reason),
             Unreached::Server(reason) => Self::new(EXIT_FAILED, reason),
         }
     }
@@ -192,7 +198,7 @@ impl QueryArgs {
             aaaa_share_pct: self.aaaa_share,
             threads: tester.cpus.len(),
             source_ports: tester.source_ports,
-            io: "udp".into(),
+            io: tester.backend.name().into(),
             tester_cpus: tester.cpus.clone(),
             ..Settings::default()
         };
@@ -210,26 +216,9 @@ pub struct TesterArgs {
     /// Processors of these threads [default: the last ones that may be used]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub cpus: Vec<usize>,
-    /// Source ports of all threads together, an equal share for each, at least one
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=20_000))]
-    pub ports: u16,
-    /// How queries leave and answers come in
-    #[arg(long, value_enum, default_value_t)]
-    pub io: Io,
+    #[command(flatten)]
+    pub io: IoArgs,
 }
-
-/// `--io`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Io {
-    /// The best that works here.
-    #[default]
-    Auto,
-    /// UDP sockets with sendmmsg and recvmmsg.
-    Udp,
-}
-
-/// Receive buffer of each of the Measurer's sockets in octets: all answers of a second at 100,000 q/s fit into 16.
-const RECEIVE_BUFFER_OCTETS: usize = 8 << 20;
 
 impl TesterArgs {
     /// The Tester, with its stop wired to Ctrl-C.
@@ -250,15 +239,17 @@ impl TesterArgs {
                 .collect(),
             chosen => chosen.iter().cycle().take(threads.max(chosen.len())).copied().collect(),
         };
-        // Every thread has as many.
-        let source_ports = (usize::from(self.ports) / cpus.len()).max(1) * cpus.len();
+        let ways = self.io.resolve(cpus.len())?;
         Ok(Tester {
             cpus,
-            source_ports,
-            receive_buffer_octets: RECEIVE_BUFFER_OCTETS,
+            backend: ways.backend,
+            source_ports: ways.sockets,
+            sources: ways.sources,
+            receive_buffer_octets: ways.receive_buffer_octets,
             next_name: first_name,
             alone: false,
             stop: stop_on_signals()?,
+            watch: Arc::default(),
         })
     }
 }

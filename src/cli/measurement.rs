@@ -9,6 +9,7 @@ use engine::record::{Dut, Environment, Results, Settings};
 use engine::search::Mode;
 
 use super::common::{Failure, print, print_json, rate, seconds};
+use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::{
     self, Auth, Bench, Ended, Plan, Preset, Progress, Store, Target, Tester, short_duration,
@@ -94,6 +95,16 @@ impl SearchOptions {
         Ok(plan)
     }
 
+    /// The result directory, `--out` or one with this name in it. It is made before any server is started, so that one
+    /// that cannot be written is known first; who then cannot measure discards it.
+    ///
+    /// # Errors
+    /// It cannot be made or written, or holds results already.
+    pub fn store(&self, name: &str) -> Result<Store, Failure> {
+        Store::create(Path::new("results"), self.out.as_deref(), name, SystemTime::now())
+            .map_err(|error| Failure::new(EXIT_UNFIT, error))
+    }
+
     /// The part of the record's settings that the plan fixes.
     pub fn settings(plan: &Plan, base: Settings) -> Settings {
         Settings {
@@ -111,8 +122,8 @@ impl SearchOptions {
 
 /// What [`conduct`] needs.
 pub struct Conduct<'a> {
-    /// The server's name, for the directory.
-    pub name: &'a str,
+    /// The result directory.
+    pub store: Store,
     /// Lengths and counts.
     pub plan: Plan,
     /// The Tester.
@@ -129,6 +140,8 @@ pub struct Conduct<'a> {
     pub alive: &'a mut dyn FnMut() -> Result<(), String>,
     /// The machine at the start.
     pub before: Manifest,
+    /// Files of each trial for other programs.
+    pub outputs: &'a OutputArgs,
 }
 
 /// A finished measurement.
@@ -146,12 +159,13 @@ pub struct Conducted {
 pub fn conduct(
     options: &SearchOptions,
     conduct: Conduct<'_>,
-    results: Results,
+    mut results: Results,
 ) -> Result<Conducted, Failure> {
-    let Conduct { name, plan, tester, target, auth, selftest, progress, alive, before } = conduct;
-    let base = PathBuf::from("results");
-    let store = Store::create(&base, options.out.as_deref(), name, SystemTime::now())
-        .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    let Conduct { store, plan, tester, mut target, auth, selftest, progress, alive, before, outputs } =
+        conduct;
+    let discard = |_: &Failure| store.discard();
+    results.settings.io = tester.io(&target).map_err(Failure::from).inspect_err(discard)?;
+    let mut writing = outputs.begin(&mut target, &tester).inspect_err(discard)?;
     let directory = store.directory().to_path_buf();
     announce(&progress, options, &plan, &results, &before)?;
     store.save_json("manifest.json", &before).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
@@ -162,8 +176,18 @@ pub fn conduct(
             findings: preflight(&before).into_iter().map(Into::into).collect(),
         }
     };
-    let bench =
-        Bench { plan, tester, target, auth, selftest, store, progress, alive, environment: &environment };
+    let bench = Bench {
+        plan,
+        tester,
+        target,
+        auth,
+        selftest,
+        store,
+        progress,
+        alive,
+        finished: &mut |tried| writing.next(tried),
+        environment: &environment,
+    };
     let (results, ended) = campaign::run(bench, results);
     let printed = if options.json {
         print_json(&results)
@@ -171,7 +195,8 @@ pub fn conduct(
         let report_at = directory.join("report.html");
         print(&format!("{}\nReport: {}\n", report::text(&results), report_at.display()))
     };
-    let ended = exit_code(&results, ended, &directory).and_then(|code| printed.map(|()| code.into()));
+    let ended = exit_code(&results, ended, &directory)
+        .and_then(|code| printed.and(writing.end()).map(|()| code.into()));
     Ok(Conducted { ended, directory })
 }
 

@@ -3,7 +3,11 @@
 pub mod auth;
 pub mod bench;
 mod common;
+pub mod echo;
+mod io;
+pub mod lab;
 mod measurement;
+mod outputs;
 pub mod peers;
 pub mod preflight;
 pub mod report;
@@ -30,6 +34,9 @@ pub const EXIT_UNFIT: u8 = 3;
 #[derive(Debug, Parser)]
 #[command(name = "sextant", version, propagate_version = true, after_help = EXAMPLES)]
 pub struct Cli {
+    /// Run in this network namespace ('ip netns' lists them, 'sextant lab up' makes some)
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Everywhere")]
+    netns: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -58,6 +65,10 @@ enum Command {
     Preflight(preflight::PreflightArgs),
     /// The servers that can be measured
     Peers(peers::Args),
+    /// Reflectors: every query comes back as a response
+    Echo(echo::EchoArgs),
+    /// Tester, DUT and AuthDNS as network namespaces of this machine
+    Lab(lab::LabArgs),
     /// Render the report of a result directory again
     Report(report::Args),
 }
@@ -65,13 +76,20 @@ enum Command {
 /// Parses the command line, does what it asks and returns the exit code.
 pub fn main() -> ExitCode {
     // clap exits with 2 on bad usage, as we do.
-    let outcome = match Cli::parse().command {
+    let Cli { netns, command } = Cli::parse();
+    // Before any thread is started: a thread has the namespace of the one that started it.
+    if let Some(error) = netns.and_then(|name| net::netns::enter(&name).err()) {
+        return complain(&error.into());
+    }
+    let outcome = match command {
         Command::Bench(args) => bench::run(&args),
         Command::Trial(args) => trial::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Selftest(args) => selftest::run(&args),
         Command::Auth(args) => return auth::run(&args),
         Command::Preflight(args) => preflight::run(&args),
+        Command::Echo(args) => echo::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Peers(args) => peers::run(&args)
             .map_err(|error| Failure::new(error.exit_code(), error))
             .map(|()| ExitCode::SUCCESS),

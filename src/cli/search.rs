@@ -8,6 +8,7 @@ use engine::record::Dut;
 
 use super::common::{Failure, QueryArgs, TesterArgs};
 use super::measurement::{Conduct, SearchOptions, conduct};
+use super::outputs::OutputArgs;
 use crate::campaign::{Progress, empty_results, reach};
 use crate::lab::environment::Manifest;
 
@@ -29,6 +30,8 @@ pub struct SearchArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// Runs the search; the exit code says how it ended.
@@ -42,14 +45,15 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     args.query.workload.load_for_search()?;
     let mut target = args.query.target(args.server, plan.listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
-    reach(&target, &tester)?;
+    let store = args.search.store("search")?;
+    reach(&target, &tester).inspect_err(|_| store.discard())?;
     let mut results = empty_results("search");
     results.dut = Dut { name: "external".into(), address: args.server.to_string(), ..Dut::default() };
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.auth = "not ours".into();
-    let progress = Progress::new(args.search.json);
+    let progress = Progress::new(args.search.json, &tester.watch);
     let parts = Conduct {
-        name: "search",
+        store,
         plan,
         tester,
         target,
@@ -58,6 +62,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
         progress,
         alive: &mut || Ok(()),
         before,
+        outputs: &args.outputs,
     };
     conduct(&args.search, parts, results)?.ended
 }

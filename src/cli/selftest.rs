@@ -65,7 +65,7 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     args.query.workload.load_for_search()?;
     args.query.workload.apply(&args.query, &mut target)?;
     reach(&target, &tester)?;
-    let progress = Progress::new(args.json);
+    let progress = Progress::new(args.json, &tester.watch);
     let lowest = if args.lower { 0 } else { args.rate };
     let duration_ns = args.duration.as_nanos() as u64;
     let selftest = certify(&mut tester, &target, auth.as_ref(), lowest..=args.rate, duration_ns, &progress);

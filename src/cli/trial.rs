@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::EXIT_UNFIT;
 use super::common::{Failure, QueryArgs, TesterArgs, outcome_code, print, print_json, rate, seconds};
+use super::outputs::OutputArgs;
 use crate::campaign::{Doing, Progress, Store, reach};
 use crate::lab::environment::Manifest;
 use crate::report;
@@ -20,7 +21,7 @@ Examples:
   sextant trial --server '[::1]:53' --rate 50000 --duration 10
   sextant trial --server '[::1]:5300' --rate 100000 --prefix 2001:2:0:aaaa::/96 --json
       straight against an AuthDNS that has a AAAA for every name
-  sextant trial --server '[::1]:53' --rate 20000 --queries names.txt --shuffle --load poisson
+  sextant trial --server '[::1]:53' --rate 20000 --input names.txt --shuffle --load poisson
       what a file in dnsperf's format asks, as independent clients would
   sextant trial --server '[::1]:53' --load closed:100 --duration 10
       dnsperf's way: a closed loop, 100 queries outstanding")]
@@ -38,6 +39,8 @@ pub struct TrialArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
     /// Keep the trial and its latency histogram in this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -62,9 +65,10 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let cannot_write = |error| Failure::new(EXIT_UNFIT, error);
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
     let store = store.transpose().map_err(cannot_write)?;
+    let outputs = args.outputs.begin(&mut target, &tester)?;
     reach(&target, &tester)?;
 
-    let progress = Progress::new(args.json);
+    let progress = Progress::new(args.json, &tester.watch);
     let length = args.duration + Duration::from_millis(30);
     let doing = Doing { phase: "trial".into(), rate_qps, length, ..Doing::default() };
     let duration_ns = args.duration.as_nanos() as u64;
@@ -83,5 +87,6 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
             .and_then(|()| store.append_histogram("trial", &tried.trial, &tried.latency_ns))
             .map_err(cannot_write)?;
     }
+    outputs.only(&tried)?;
     Ok(ExitCode::from(outcome_code(tried.trial.outcome)))
 }

@@ -29,22 +29,22 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "TYPES", default_value = "aaaa")]
     qtype: TypeMix,
     /// Ask names by their popularity: the k-th of --names in proportion to k^-S
-    #[arg(long, value_name = "S", value_parser = exponent, conflicts_with_all = ["cached_share", "random_labels", "queries"])]
+    #[arg(long, value_name = "S", value_parser = exponent, conflicts_with_all = ["cached_share", "random_labels", "input"])]
     zipf: Option<f64>,
     /// Ask random names below --suffix, each once; any response counts
-    #[arg(long, conflicts_with_all = ["cached_share", "queries"])]
+    #[arg(long, conflicts_with_all = ["cached_share", "input"])]
     random_labels: bool,
     /// Ask what this file holds, over and over; - is standard input. Any response counts
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype"])]
-    queries: Option<PathBuf>,
-    /// How the file is written
-    #[arg(long, value_enum, default_value_t, requires = "queries")]
-    queries_format: Format,
+    input: Option<PathBuf>,
+    /// How --input is written
+    #[arg(long, value_enum, default_value_t, requires = "input")]
+    input_format: Format,
     /// Ask the file's queries in a random order (within 65536 of them if the file is over 256 MiB)
-    #[arg(long, requires = "queries")]
+    #[arg(long, requires = "input")]
     shuffle: bool,
     /// Refuse a file with a malformed query instead of leaving that out
-    #[arg(long, requires = "queries")]
+    #[arg(long, requires = "input")]
     strict_input: bool,
     /// This is Measurer K of N that share the names: it takes every N-th, beginning with the K-th. All need the same
     /// --first-name
@@ -138,7 +138,7 @@ impl WorkloadArgs {
             return Err(Failure::new(EXIT_USAGE, message));
         }
         let any_response =
-            query.validity == ValidityArg::Response || self.random_labels || self.queries.is_some();
+            query.validity == ValidityArg::Response || self.random_labels || self.input.is_some();
         if any_response && target.validity == Validity::Strict {
             target.validity = Validity::Response;
         }
@@ -163,10 +163,10 @@ impl WorkloadArgs {
     }
 
     fn choice(&self) -> Result<Choice, Failure> {
-        if let Some(path) = &self.queries {
+        if let Some(path) = &self.input {
             let source = Source {
                 path: path.clone(),
-                format: self.queries_format,
+                format: self.input_format,
                 shuffle: self.shuffle.then_some(self.seed),
                 strict: self.strict_input,
             };
@@ -224,7 +224,7 @@ impl WorkloadArgs {
             (self.qtype != TypeMix::default()).then(|| format!("types {}", self.qtype)),
             self.zipf.map(|exponent| format!("Zipf {exponent}")),
             flag(self.random_labels, "random labels"),
-            self.queries.as_deref().map(|path| format!("queries of {}{shuffled}", path.display())),
+            self.input.as_deref().map(|path| format!("queries of {}{shuffled}", path.display())),
             (agents > 1).then(|| format!("agent {} of {agents}", index + 1)),
             flag(self.dnssec_ok, "DO"),
             flag(self.cd, "CD"),
@@ -243,7 +243,7 @@ impl WorkloadArgs {
 fn recorded(source: &Source) -> Result<Choice, Failure> {
     let loaded = workload_file::load(source).map_err(|error| {
         let code = if matches!(error, FileError::Changed(_)) { EXIT_UNFIT } else { EXIT_USAGE };
-        Failure::new(code, format!("--queries: {error}"))
+        Failure::new(code, format!("--input: {error}"))
     })?;
     if let Some(first) = &loaded.first_skipped {
         let path = source.path.display();

@@ -63,9 +63,11 @@ fn accounting(trial: &Trial) -> String {
     out += &row("  late", trial.late, trial.sent);
     out += &row("lost", trial.lost, trial.sent);
     out += &row("valid by dns64perf++", trial.valid_compat, trial.sent);
-    for (label, value) in
-        [("duplicate answers", trial.duplicates), ("unexpected datagrams", trial.unexpected)]
-    {
+    for (label, value) in [
+        ("duplicate answers", trial.duplicates),
+        ("unexpected datagrams", trial.unexpected),
+        ("ICMP errors", trial.icmp_errors),
+    ] {
         if value > 0 {
             out += &row(label, value, 0).replace(NONE, "");
         }
@@ -95,6 +97,7 @@ fn losses(trial: &Trial) -> String {
     table("Lost or failed, by place", &trial.losses, trial.scheduled)
         + &table("Answers by RCODE", if news { &trial.rcodes } else { &none }, trial.answered)
         + &table("What invalid answers had wrong", &trial.invalid_reasons, trial.invalid)
+        + &table("What unexpected datagrams were", &trial.unexpected_reasons, trial.unexpected)
 }
 
 fn latencies(trial: &Trial) -> String {

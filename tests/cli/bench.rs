@@ -239,10 +239,14 @@ fn a_place_that_cannot_be_written_is_named_before_anything_runs() {
     let base = tempfile::tempdir().unwrap();
     let file = base.path().join("file");
     std::fs::write(&file, "x").unwrap();
-    let output = sextant(&["bench", "--out", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(3));
-    let text = stderr(&output);
-    assert!(text.contains("cannot write results to") && text.lines().count() == 1, "{text}");
+    let out = file.to_str().unwrap();
+    // Neither server is there, and nobody asks for it.
+    for command in [["bench", "--dut", "[::1]:9"], ["search", "--server", "[::1]:9"]] {
+        let output = sextant(&[&command[..], &["--out", out]].concat());
+        assert_eq!(output.status.code(), Some(3));
+        let text = stderr(&output);
+        assert!(text.contains("cannot write results to") && text.lines().count() == 1, "{text}");
+    }
 }
 
 #[test]
@@ -250,9 +254,12 @@ fn a_port_in_use_is_named() {
     let _alone = alone();
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = sextant(&["bench", "--auth-listen", &address]);
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("deep/record");
+    let output = sextant(&["bench", "--auth-listen", &address, "--out", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert!(stderr(&output).contains(&address), "{}", stderr(&output));
+    assert!(base.path().read_dir().unwrap().next().is_none(), "nothing was measured, and nothing is left");
 }
 
 #[test]

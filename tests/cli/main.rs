@@ -3,6 +3,9 @@
 
 mod bench;
 mod counters;
+mod echo;
+mod lab;
+mod outputs;
 mod running;
 mod trial;
 mod workload;
@@ -14,7 +17,9 @@ fn help_names_every_command_and_gives_examples() {
     let output = sextant(&["--help"]);
     assert!(output.status.success());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for command in ["bench", "trial", "search", "selftest", "auth", "preflight", "peers", "report"] {
+    for command in
+        ["bench", "trial", "search", "selftest", "auth", "preflight", "peers", "echo", "lab", "report"]
+    {
         assert!(text.contains(command), "{command} is missing in:\n{text}");
         let help = sextant(&[command, "--help"]);
         assert!(help.status.success() && help.stdout.len() > 200, "{command} --help");

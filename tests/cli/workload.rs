@@ -82,20 +82,20 @@ fn files_and_pipes_are_asked_over_and_over() {
     std::fs::write(path("text"), text).unwrap();
     let message = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x04none\x09dns64perf\x04test\0\0\x10\0\x01";
     std::fs::write(path("wire"), [&[0, message.len() as u8], &message[..]].concat()).unwrap();
-    let output = trial(&server, &format!("--rate 1000 --queries {} --shuffle", path("text")));
+    let output = trial(&server, &format!("--rate 1000 --input {} --shuffle", path("text")));
     let mixed = check(&output, "text");
     let half = |rcode: &str| number(&mixed["rcodes"], rcode);
     assert_eq!((half("NOERROR"), half("REFUSED")), (150, 150), "{mixed}");
     assert!(stderr(&output).contains("line 4: a name without a query type"), "{}", stderr(&output));
-    let wire = format!("--rate 1000 --queries {} --queries-format wire", path("wire"));
+    let wire = format!("--rate 1000 --input {} --input-format wire", path("wire"));
     assert_eq!(number(&check(&trial(&server, &wire), "wire")["rcodes"], "NXDOMAIN"), 300);
 
-    let strict = trial(&server, &format!("--rate 1000 --queries {} --strict-input", path("text")));
+    let strict = trial(&server, &format!("--rate 1000 --input {} --strict-input", path("text")));
     assert_eq!(strict.status.code(), Some(2));
     assert!(stderr(&strict).contains("line 4"), "{}", stderr(&strict));
 
     let arguments =
-        ["trial", "--server", &server, "--rate", "500", "--duration", "0.2", "--json", "--queries", "-"];
+        ["trial", "--server", &server, "--rate", "500", "--duration", "0.2", "--json", "--input", "-"];
     let mut child = command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"010-000-000-002.dns64perf.test A\n").unwrap();
     let piped = check(&child.wait_with_output().unwrap(), "stdin");
@@ -116,15 +116,15 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("--rate 10 --qtype quad", "'quad' is no query type"),
         ("--rate 10 --zipf 0", "must be a number from 0.01 to 20"),
         ("--rate 10 --zipf 1 --cached-share 5", "cannot be used with"),
-        ("--rate 10 --random-labels --queries x", "cannot be used with"),
-        ("--rate 10 --shuffle", "--queries"),
+        ("--rate 10 --random-labels --input x", "cannot be used with"),
+        ("--rate 10 --shuffle", "--input"),
         ("--rate 10 --agent 2/2", "same --first-name"),
         ("--rate 10 --agent 3/2 --first-name 0", "write K/N"),
         ("--rate 10 --ecs 10.0.0.0", "write ADDRESS/LENGTH"),
         ("--rate 10 --padding 0", "0 is not in 1..=468"),
-        ("--rate 10 --queries /nonexistent", "cannot read queries from /nonexistent"),
-        ("--rate 10 --queries /", "cannot read queries from /"),
-        ("--rate 10 --queries /dev/null", "holds no query"),
+        ("--rate 10 --input /nonexistent", "cannot read queries from /nonexistent"),
+        ("--rate 10 --input /", "cannot read queries from /"),
+        ("--rate 10 --input /dev/null", "holds no query"),
         ("--rate 1000 --cached-share 50 --names 10.0.0.0/24", "256 names but the trial asks 556"),
         ("--rate 1000000 --zipf 1 --ports 1", "use --ports 5 or more"),
     ] {

@@ -9,6 +9,7 @@ use engine::pacer::{SECOND_NS, Schedule};
 use engine::record::Trial;
 use engine::trial::{OwnFaults, Tolerance, Validity, conclude};
 use engine::workload::{Variation, Workload, WorkloadSpec};
+use hdrhistogram::Histogram;
 use net::sim::{Conditions, Host, Network, Packet};
 use sextant::authority::{ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig};
 use sextant::proxy::inflight::{Channel, Client};
@@ -100,6 +101,11 @@ impl Lab {
 
     /// Runs a trial from its first query to the last answer.
     pub fn trial(&mut self, rate_qps: u64, duration_ns: u64) -> Trial {
+        self.trial_with_latencies(rate_qps, duration_ns).0
+    }
+
+    /// The same with the distribution of its latencies in ns.
+    pub fn trial_with_latencies(&mut self, rate_qps: u64, duration_ns: u64) -> (Trial, Histogram<u64>) {
         let schedule = Schedule::new(BEGIN_NS, rate_qps, duration_ns);
         let spec = LaneSpec {
             schedule,
@@ -130,13 +136,9 @@ impl Lab {
             now_ns = now_ns.max(next_ns);
         }
         let stats = lane.finish();
-        conclude(
-            &schedule,
-            &stats,
-            OwnFaults::default(),
-            &Tolerance::for_timeout(SECOND_NS),
-            Validity::Strict,
-        )
+        let tolerance = Tolerance::for_timeout(SECOND_NS);
+        let trial = conclude(&schedule, &stats, OwnFaults::default(), &tolerance, Validity::Strict);
+        (trial, stats.latency_ns)
     }
 
     fn send_due(&mut self, lane: &mut Lane, now_ns: u64) {

@@ -127,6 +127,36 @@ fn a_stall_is_seen_in_full() {
     assert!((trial.latency_ns.max as f64 / 200e6 - 1.0).abs() < 0.01);
 }
 
+/// At 50,000 q/s a server stops for 200 ms: 10,000 queries wait for it. It needs 2 µs for each, so the backlog shrinks by
+/// 450,000 a second and lasts 22.2 ms, in which 1111 more come. The latency of the n-th of these 11,111 falls evenly from
+/// 200 ms to nothing, and percentiles and counts follow.
+#[test]
+fn a_stall_at_50000_queries_per_second_is_as_computed() {
+    const RATE: f64 = 50_000.0;
+    const STALL_NS: f64 = 200e6;
+    let planted = Planted { service_ns: 2_000, buffer: 1 << 20, ..Planted::authoritative(CLEAN) };
+    let mut lab = Lab::new(planted, 1);
+    lab.stall_at(SECOND_NS / 2, STALL_NS as u64);
+    let (trial, latency_ns) = lab.trial_with_latencies(RATE as u64, 2 * SECOND_NS);
+    assert_eq!((trial.outcome, trial.valid), (Outcome::Pass, 100_000));
+
+    let affected = RATE * 0.2 / (1.0 - RATE / 500_000.0);
+    // Two ways of 20 µs and the service.
+    let undisturbed_ns = 42_000.0;
+    let slower_than = |threshold_ns: f64| affected * (1.0 - (threshold_ns - undisturbed_ns) / STALL_NS);
+    let percentile = |share: f64| undisturbed_ns + STALL_NS * (1.0 - share * 100_000.0 / affected);
+    for (what, found, computed) in [
+        ("p99", trial.latency_ns.p99 as f64, percentile(0.01)),
+        ("p99.9", trial.latency_ns.p999 as f64, percentile(0.001)),
+        ("max", trial.latency_ns.max as f64, percentile(0.0)),
+        ("slower than 1 ms", latency_ns.count_between(1_000_000, u64::MAX) as f64, slower_than(1e6)),
+        ("slower than 100 ms", latency_ns.count_between(100_000_000, u64::MAX) as f64, slower_than(100e6)),
+    ] {
+        // The histogram has three digits, and a query more or less may be at the edge of its bucket.
+        assert!((found / computed - 1.0).abs() < 0.002, "{what}: {found} instead of {computed}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_trial() {
     let planted = Planted { service_ns: 30_000, buffer: 100, ..Planted::dns64(UNRULY) };

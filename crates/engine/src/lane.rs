@@ -10,11 +10,11 @@ mod ids;
 
 use dns64::wire::{HEADER_LENGTH, Header};
 
-use crate::matcher::{Judgement, judge};
+use crate::matcher::{Judgement, is_compat, judge};
 use crate::pacer::{Cursor, SECOND_NS, Schedule};
 use crate::querylog::{Class, Entry, QueryLog};
 use crate::stats::Stats;
-use crate::workload::{Expectation, Feed, Workload, question};
+use crate::workload::{Feed, Workload, question};
 use closed::Closed;
 use ids::Ids;
 
@@ -107,6 +107,8 @@ pub struct Lane {
     known: u64,
     answered: Box<[u64]>,
     answered_in_total: u64,
+    /// Words of `answered` whose queries are all past their timeout, and how many of those have no answer.
+    overdue: (usize, u64),
     by_name: bool,
     stats: Stats,
 }
@@ -146,6 +148,7 @@ impl Lane {
             known: 0,
             answered: vec![0; queries.div_ceil(64) as usize].into_boxed_slice(),
             answered_in_total: 0,
+            overdue: (0, 0),
             by_name: workload.is_by_name(),
             stats,
             workload,
@@ -323,13 +326,9 @@ impl Lane {
     /// Takes a datagram that arrived at `at_ns` at one of the lane's sockets.
     #[inline]
     pub fn receive(&mut self, at_ns: u64, socket: usize, reply: &[u8]) {
-        let found = Header::parse(reply).ok().and_then(|header| {
-            let (own, end) = self.identify(socket, &header, reply)?;
-            Some((own, end, header))
-        });
-        let Some((own, question_end, header)) = found else {
-            self.stats.unexpected += 1;
-            return;
+        let (own, question_end, header) = match self.identify(socket, reply) {
+            Ok(identified) => identified,
+            Err(reason) => return self.stats.note_unexpected(reason),
         };
         if self.is_answered(own) {
             self.stats.duplicates += 1;
@@ -337,6 +336,8 @@ impl Lane {
         }
         self.answered[(own / 64) as usize] |= 1 << (own % 64);
         self.answered_in_total += 1;
+        // It was given up for lost.
+        self.overdue.1 -= u64::from(((own / 64) as usize) < self.overdue.0);
         self.stats.rcodes[usize::from(header.rcode())] += 1;
         if let Some(closed) = &mut self.closed {
             closed.ended(own, at_ns);
@@ -358,7 +359,7 @@ impl Lane {
                 self.log_answer(own, at_ns, Class::Valid, &header);
             }
             Err(defect) => {
-                self.stats.note_invalid(defect, address_of(expected));
+                self.stats.note_invalid(defect, expected.address());
                 self.log_answer(own, at_ns, Class::Invalid, &header);
             }
         }
@@ -368,31 +369,44 @@ impl Lane {
     fn log_answer(&mut self, own: u64, at_ns: u64, class: Class, header: &Header) {
         if let Some(log) = &mut self.stats.log {
             note(log, own, |entry| {
-                *entry = Entry { received_ns: at_ns, class, rcode: header.rcode(), ..*entry };
+                let (rcode, compat) = (header.rcode(), is_compat(header));
+                *entry = Entry { received_ns: at_ns, class, rcode, compat, ..*entry };
             });
         }
     }
 
     /// The query of this lane that the datagram answers, and where its question ends: sent with this socket and ID, with
-    /// the same question.
+    /// the same question; or what it is instead.
     #[inline]
-    fn identify(&self, socket: usize, header: &Header, reply: &[u8]) -> Option<(u64, usize)> {
+    fn identify(&self, socket: usize, reply: &[u8]) -> Result<(u64, usize, Header), &'static str> {
+        let header = Header::parse(reply).map_err(|_| "no DNS message")?;
         if !header.has(Header::QR) || header.opcode() != 0 {
-            return None;
+            return Err("no response to a query");
         }
         if !self.by_name {
-            return self.identify_by_id(socket, header.id, reply);
+            let found = self.identify_by_id(socket, header.id, reply);
+            return found.map(|(own, end)| (own, end, header)).ok_or("wrong question, ID or socket");
         }
-        let question_end = self.workload.question_end();
-        let newest = self.ids.candidates(socket, header.id).next()?;
-        if self.workload.repeats(self.number(newest), reply) {
-            return Some((newest, question_end));
+        let newest = self.ids.candidates(socket, header.id).next();
+        let own = match newest.filter(|&own| self.workload.repeats(self.number(own), reply)) {
+            Some(newest) => newest,
+            None => self.identify_by_name(socket, header.id, reply)?,
+        };
+        Ok((own, self.workload.question_end(), header))
+    }
+
+    /// In another case, or an older query with the same ID.
+    fn identify_by_name(&self, socket: usize, id: u16, reply: &[u8]) -> Result<u64, &'static str> {
+        let number = self.workload.number_of(reply).ok_or("wrong question")?;
+        let own = number.checked_sub(self.spec.lane).ok_or("wrong socket")? / self.spec.lanes;
+        let (own_socket, own_id) = self.ids.of(own);
+        match () {
+            () if self.number(own) != number => Err("wrong socket"),
+            () if own >= self.next => Err("not asked"),
+            () if own_id != id => Err("wrong ID"),
+            () if own_socket != socket => Err("wrong socket"),
+            () => Ok(own),
         }
-        // In another case, or an older query with the same ID.
-        let number = self.workload.number_of(reply)?;
-        let own = number.checked_sub(self.spec.lane)? / self.spec.lanes;
-        let ours = self.number(own) == number && own < self.next && self.ids.is_of(own, socket, header.id);
-        ours.then_some((own, question_end))
     }
 
     /// Of the queries with this socket, ID and question the newest that has no answer yet. Once IDs are used again, an
@@ -435,6 +449,26 @@ impl Lane {
             schedule.end_ns()
         };
         last_ns.saturating_add(self.spec.listen_ns)
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Queries that are past their timeout at `now_ns` and have no answer, but for the newest 63 of them. What the kernel
+    /// refused to send is not lost.
+    pub fn lost_so_far(&mut self, now_ns: u64) -> u64 {
+        loop {
+            let (words, unanswered) = self.overdue;
+            let last = words as u64 * 64 + 63;
+            let is_waited_for =
+                |own| self.is_remembered(own) && now_ns <= self.flight(own).due_ns + self.spec.timeout_ns;
+            if last >= self.next || is_waited_for(last) {
+                return unanswered.saturating_sub(self.stats.send_errors);
+            }
+            self.overdue = (words + 1, unanswered + u64::from(self.answered[words].count_zeros()));
+        }
     }
 
     /// What was counted.
@@ -481,14 +515,6 @@ fn check_of(query: &[u8]) -> u32 {
 fn note(log: &mut QueryLog, own: u64, change: impl FnOnce(&mut Entry)) {
     if let Some(entry) = log.entry_mut(own) {
         change(entry);
-    }
-}
-
-fn address_of(expected: Expectation) -> std::net::IpAddr {
-    match expected {
-        Expectation::Aaaa(address) => address.into(),
-        Expectation::A(address) => address.into(),
-        Expectation::Response => std::net::Ipv6Addr::UNSPECIFIED.into(),
     }
 }
 

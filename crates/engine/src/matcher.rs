@@ -67,13 +67,18 @@ pub struct Judgement {
 /// Judges a reply whose question has been compared already and ends at `question_end`.
 #[inline]
 pub fn judge(expected: Expectation, header: &Header, reply: &[u8], question_end: usize) -> Judgement {
-    let compat = header.rcode() == rcode::NOERROR && header.counts[1] > 0;
+    let compat = is_compat(header);
     let strict = match expected {
         Expectation::Response => Ok(()),
         Expectation::Aaaa(address) if compat && begins_with(reply, question_end, header, address) => Ok(()),
         _ => judge_strictly(expected, header, reply, question_end),
     };
     Judgement { strict, compat }
+}
+
+/// dns64perf++'s rule: a NOERROR response with any answer record.
+pub fn is_compat(header: &Header) -> bool {
+    header.rcode() == rcode::NOERROR && header.counts[1] > 0
 }
 
 /// Whether the first record is the AAAA expected, its owner a pointer to the question, as nearly every server writes it.

@@ -33,6 +33,8 @@ pub struct Entry {
     pub class: Class,
     /// The RCODE of its first answer, 0 to 15; 0 also where there was none.
     pub rcode: u8,
+    /// Its first answer counts by dns64perf++'s rule, whenever it came: NOERROR and any answer record.
+    pub compat: bool,
 }
 
 /// The queries of a trial, by their number.
@@ -59,7 +61,7 @@ impl QueryLog {
     }
 
     /// The entry of query `own` of the only lane.
-    pub(crate) fn entry_mut(&mut self, own: u64) -> Option<&mut Entry> {
+    pub fn entry_mut(&mut self, own: u64) -> Option<&mut Entry> {
         self.parts.first_mut()?.1.get_mut(own as usize)
     }
 

@@ -213,6 +213,15 @@ pub struct Trial {
     pub duplicates: u64,
     /// Datagrams that belong to no query of this trial.
     pub unexpected: u64,
+    /// What they were instead of an answer, for example `wrong ID`, and how often.
+    #[serde(default)]
+    pub unexpected_reasons: BTreeMap<String, u64>,
+    /// How often the network said that a query was not delivered (ICMP); news that come together count once.
+    #[serde(default)]
+    pub icmp_errors: u64,
+    /// The I/O back-end that the queries left by, with what is special about it, for example `gso (unsegmented)`.
+    #[serde(default)]
+    pub io: String,
     /// From the scheduled instant to the answer, valid answers only.
     pub latency_ns: Latency,
     /// From the actual sending to the answer, valid answers only.
@@ -343,6 +352,30 @@ pub struct Observation {
     pub steal_pct: Option<f64>,
     /// Datagrams that the kernel dropped before any socket (softnet), whole machine.
     pub softnet_drops: Option<u64>,
+    /// The device that the queries left by.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// Packets that it dropped or failed to send.
+    #[serde(default)]
+    pub device_tx_drops: Option<u64>,
+    /// Packets that it had to leave on the wire, or took damaged.
+    #[serde(default)]
+    pub device_rx_drops: Option<u64>,
+    /// Packets that it took and the kernel dropped before any socket, also for want of anyone who speaks their protocol.
+    #[serde(default)]
+    pub device_rx_discards: Option<u64>,
+    /// Its counters of losses and errors that grew: `link.` the kernel's, `ethtool.` the driver's.
+    #[serde(default)]
+    pub device_counters: BTreeMap<String, u64>,
+    /// Datagrams that could not be delivered to any socket, whatever the reason, in this network namespace.
+    #[serde(default)]
+    pub udp_in_errors: Option<u64>,
+    /// Of these: the socket's receive buffer was full.
+    #[serde(default)]
+    pub udp_receive_buffer_errors: Option<u64>,
+    /// Datagrams that sockets sent and that came no further than the device's queue, in this network namespace.
+    #[serde(default)]
+    pub udp_send_buffer_errors: Option<u64>,
     /// Queries that the AuthDNS received during the trial, where it was ours.
     pub auth_queries: Option<u64>,
     /// Answers that it sent.

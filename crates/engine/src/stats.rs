@@ -1,5 +1,7 @@
 //! Counts and distributions of a trial; merging them is lossless.
 
+mod import;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -36,8 +38,12 @@ pub struct Stats {
     pub duplicates: u64,
     /// Datagrams that belong to no query.
     pub unexpected: u64,
+    /// Why they belong to none.
+    pub unexpected_reasons: BTreeMap<&'static str, u64>,
     /// Of valid answers: from the scheduled instant, in ns.
     pub latency_ns: Histogram<u64>,
+    /// Their sum in ns.
+    pub latency_sum_ns: u64,
     /// Of valid answers: from the sending, in ns.
     pub latency_from_send_ns: Histogram<u64>,
     /// Of all queries: how late they were sent, in ns.
@@ -83,7 +89,9 @@ impl Stats {
             valid_compat: 0,
             duplicates: 0,
             unexpected: 0,
+            unexpected_reasons: BTreeMap::new(),
             latency_ns: histogram(),
+            latency_sum_ns: 0,
             latency_from_send_ns: histogram(),
             lateness_ns: histogram(),
             rcodes: [0; 16],
@@ -144,6 +152,7 @@ impl Stats {
         self.valid += 1;
         let latency_ns = now_ns.saturating_sub(due_ns);
         self.latency_ns.saturating_record(latency_ns);
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
         self.latency_from_send_ns.saturating_record(latency_ns.saturating_sub(lateness_ns));
         let second = ((due_ns - self.schedule.start_ns) / SECOND_NS) as usize;
         if let Some(count) = self.valid_by_second.get_mut(second) {
@@ -161,6 +170,13 @@ impl Stats {
         }
     }
 
+    /// Notes a datagram that belongs to no query.
+    #[cold]
+    pub fn note_unexpected(&mut self, reason: &'static str) {
+        self.unexpected += 1;
+        *self.unexpected_reasons.entry(reason).or_default() += 1;
+    }
+
     /// Adds what another thread counted in the same trial.
     pub fn merge(&mut self, other: Self) {
         self.sent += other.sent;
@@ -171,6 +187,10 @@ impl Stats {
         self.valid_compat += other.valid_compat;
         self.duplicates += other.duplicates;
         self.unexpected += other.unexpected;
+        for (reason, count) in other.unexpected_reasons {
+            *self.unexpected_reasons.entry(reason).or_default() += count;
+        }
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(other.latency_sum_ns);
         for (own, others) in [
             (&mut self.latency_ns, &other.latency_ns),
             (&mut self.latency_from_send_ns, &other.latency_from_send_ns),

@@ -56,8 +56,12 @@ impl Tolerance {
 /// What the Tester knows of its own losses and of those that the machine's counters showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnFaults {
-    /// Datagrams dropped at the Measurer's sockets.
+    /// Datagrams dropped at the Measurer's sockets or rings.
     pub socket_drops: u64,
+    /// Answers that came to a queue of the device that nobody read.
+    pub wrong_queue: u64,
+    /// Packets that the device of the queries dropped, in either direction.
+    pub device_drops: u64,
     /// The trial was cut short.
     pub interrupted: bool,
 }
@@ -68,8 +72,14 @@ pub mod place {
     pub const OWN_SEND_ERROR: &str = "own_send_error";
     /// Never sent, because the trial was cut short or the Tester gave up.
     pub const UNSENT: &str = "unsent";
-    /// Dropped at the Measurer's sockets.
+    /// Dropped at the Measurer's sockets or rings.
     pub const OWN_SOCKET_DROP: &str = "own_socket_drop";
+    /// Answered, but to a queue of the device that nobody read.
+    pub const WRONG_QUEUE: &str = "wrong_queue";
+    /// Dropped by the device that the queries leave by, or by its queue.
+    pub const OWN_DEVICE_DROP: &str = "own_device_drop";
+    /// Dropped by the kernel of this machine between device and socket.
+    pub const SOFTNET_DROP: &str = "softnet_drop";
     /// Dropped at the server's listening socket.
     pub const SERVER_SOCKET_DROP: &str = "server_socket_drop";
     /// Dropped at the AuthDNS's sockets.
@@ -110,6 +120,7 @@ pub fn conclude(
         valid_compat: stats.valid_compat,
         duplicates: stats.duplicates,
         unexpected: stats.unexpected,
+        unexpected_reasons: stats.unexpected_reasons.iter().map(|(why, n)| ((*why).to_owned(), *n)).collect(),
         latency_ns: stats.latency(),
         latency_from_send_ns: stats.latency_from_send(),
         schedule_error_ns: stats.schedule_error(),
@@ -127,7 +138,7 @@ pub fn conclude(
     };
     trial.losses = losses(trial.scheduled, stats, faults);
     let counted = validity.counted(&trial);
-    trial.void = void_reason(&trial, stats, faults, tolerance).or_else(|| own_doing(&trial, counted, 0));
+    trial.void = void_reason(&trial, stats, faults, tolerance).or_else(|| own_doing(&trial, counted, &[]));
     trial.outcome = match (&trial.void, counted == trial.scheduled) {
         (Some(_), _) => Outcome::Void,
         (None, true) => Outcome::Pass,
@@ -159,6 +170,13 @@ fn void_reason(trial: &Trial, stats: &Stats, faults: OwnFaults, tolerance: &Tole
     }
     if faults.socket_drops > 0 {
         return Some(format!("the Tester dropped {} answers at its own sockets", faults.socket_drops));
+    }
+    // The device has other traffic too: what it drops matters when a query is missing.
+    if trial.lost > 0 && faults.device_drops > 0 {
+        return Some(format!("the Tester's own device dropped {} packets", faults.device_drops));
+    }
+    if trial.lost > 0 && faults.wrong_queue > 0 {
+        return Some(format!("{} answers came to queues that the Tester does not read", faults.wrong_queue));
     }
     if trial.closed_loop {
         return (trial.sent == 0).then(|| "no query was sent".into());
@@ -197,23 +215,23 @@ fn off_schedule(trial: &Trial, tolerance: &Tolerance) -> Option<String> {
     None
 }
 
-/// Whether bursts after pauses of the Measurer and drops of the AuthDNS may have made every failure of the trial.
-fn own_doing(trial: &Trial, counted: u64, auth_drops: u64) -> Option<String> {
+/// Whether bursts after pauses of the Measurer and drops of the Tester may have made every failure of the trial.
+fn own_doing(trial: &Trial, counted: u64, drops: &[(&str, u64)]) -> Option<String> {
     let (failed, displaced) = (trial.scheduled.saturating_sub(counted), trial.displaced);
-    (failed > 0 && failed <= displaced.saturating_add(auth_drops)).then(|| {
-        let dropped = match auth_drops {
-            0 => String::new(),
-            drops => format!(", the AuthDNS's sockets dropped {drops}"),
-        };
+    let excused = drops.iter().fold(displaced, |sum, (_, drops)| sum.saturating_add(*drops));
+    (failed > 0 && failed <= excused).then(|| {
+        let dropped = drops.iter().filter(|(_, drops)| *drops > 0);
+        let dropped: String = dropped.map(|(who, drops)| format!(", {who} dropped {drops}")).collect();
         format!(
             "the Tester may have caused it: {failed} queries failed, and its own pauses displaced {displaced}{dropped}"
         )
     })
 }
 
-/// Voids a failed trial if what the sockets of the AuthDNS dropped may have caused it: it is one half of the Tester.
-pub fn excuse_auth_drops(trial: &mut Trial, drops: u64, validity: Validity) {
-    if trial.outcome != Outcome::Fail || drops == 0 {
+/// Voids a failed trial if what parts of the Tester dropped may have caused it: who, and how many. One of them is the
+/// AuthDNS.
+pub fn excuse_drops(trial: &mut Trial, drops: &[(&str, u64)], validity: Validity) {
+    if trial.outcome != Outcome::Fail || drops.iter().all(|(_, drops)| *drops == 0) {
         return;
     }
     if let Some(reason) = own_doing(trial, validity.counted(trial), drops) {
@@ -225,13 +243,22 @@ pub fn excuse_auth_drops(trial: &mut Trial, drops: u64, validity: Validity) {
 fn losses(scheduled: u64, stats: &Stats, faults: OwnFaults) -> BTreeMap<String, u64> {
     let answered = stats.valid + stats.invalid + stats.late;
     let lost = stats.sent.saturating_sub(answered);
-    let own_drops = faults.socket_drops.min(lost);
+    let mut silent = lost;
+    let mut take = |counted: u64| {
+        let taken = counted.min(silent);
+        silent -= taken;
+        taken
+    };
+    let (at_sockets, at_queues) = (take(faults.socket_drops), take(faults.wrong_queue));
+    let at_device = take(faults.device_drops);
     let unsent = scheduled.saturating_sub(stats.sent + stats.send_errors);
     let places = [
         (place::OWN_SEND_ERROR, stats.send_errors),
         (place::UNSENT, unsent),
-        (place::OWN_SOCKET_DROP, own_drops),
-        (place::SERVER_SILENT, lost - own_drops),
+        (place::OWN_SOCKET_DROP, at_sockets),
+        (place::WRONG_QUEUE, at_queues),
+        (place::OWN_DEVICE_DROP, at_device),
+        (place::SERVER_SILENT, silent),
         (place::LATE, stats.late),
         (place::WRONG_ANSWER, stats.invalid),
     ];
@@ -245,7 +272,7 @@ pub fn attribute_loss(trial: &mut Trial, place: &str, counted: u64) {
     if moved == 0 {
         return;
     }
-    trial.losses.insert(place.to_owned(), moved);
+    *trial.losses.entry(place.to_owned()).or_default() += moved;
     if silent == moved {
         trial.losses.remove(place::SERVER_SILENT);
     } else {
@@ -313,9 +340,11 @@ mod tests {
             trial.void.unwrap()
         };
         assert!(
-            void(&stats, OwnFaults { socket_drops: 3, interrupted: false }).contains("dropped 3 answers")
+            void(&stats, OwnFaults { socket_drops: 3, ..OwnFaults::default() }).contains("dropped 3 answers")
         );
-        assert!(void(&stats, OwnFaults { socket_drops: 0, interrupted: true }).contains("interrupted"));
+        assert!(
+            void(&stats, OwnFaults { interrupted: true, ..OwnFaults::default() }).contains("interrupted")
+        );
         let mut refused = stats.clone();
         refused.note_send_errors(2);
         assert!(void(&refused, OwnFaults::default()).contains("could not send 2"));
@@ -327,6 +356,26 @@ mod tests {
             late.note_sent(schedule.due_ns(n), schedule.due_ns(n) + 20_000_000);
         }
         assert!(void(&late, OwnFaults::default()).contains("was late"));
+    }
+
+    #[test]
+    fn drops_of_the_own_device_void_a_trial_that_misses_answers() {
+        let (schedule, mut stats) = perfect();
+        for (faults, reason) in [
+            (OwnFaults { device_drops: 7, ..OwnFaults::default() }, "own device dropped 7"),
+            (OwnFaults { wrong_queue: 7, ..OwnFaults::default() }, "7 answers came to queues"),
+        ] {
+            assert_eq!(
+                concluded(&schedule, &stats, faults).outcome,
+                Outcome::Pass,
+                "they were somebody else's"
+            );
+            stats.valid -= 9;
+            let trial = concluded(&schedule, &stats, faults);
+            assert!(trial.void.unwrap().contains(reason));
+            assert_eq!(trial.losses["server_silent"], 2);
+            stats.valid += 9;
+        }
     }
 
     /// A pause of 5 ms displaces 50 queries; all but `lost` are answered.
@@ -361,12 +410,12 @@ mod tests {
         stats.valid -= 10;
         for (drops, outcome) in [(0, Outcome::Fail), (9, Outcome::Fail), (10, Outcome::Void)] {
             let mut trial = concluded(&schedule, &stats, OwnFaults::default());
-            excuse_auth_drops(&mut trial, drops, Validity::Strict);
+            excuse_drops(&mut trial, &[("it", drops)], Validity::Strict);
             assert_eq!((trial.outcome, trial.void.is_some()), (outcome, drops == 10));
         }
         let (schedule, stats) = perfect();
         let mut passed = concluded(&schedule, &stats, OwnFaults::default());
-        excuse_auth_drops(&mut passed, 10, Validity::Strict);
+        excuse_drops(&mut passed, &[("it", 10)], Validity::Strict);
         assert_eq!(passed.outcome, Outcome::Pass);
     }
 
@@ -377,10 +426,16 @@ mod tests {
         stats.late = 20;
         stats.invalid = 30;
         stats.note_send_errors(10);
-        let mut trial = concluded(&schedule, &stats, OwnFaults { socket_drops: 5, interrupted: false });
+        let faults = OwnFaults { socket_drops: 5, wrong_queue: 4, device_drops: 3, interrupted: false };
+        let mut trial = concluded(&schedule, &stats, faults);
         attribute_loss(&mut trial, place::SERVER_SOCKET_DROP, 12);
+        attribute_loss(&mut trial, place::OWN_DEVICE_DROP, 2);
         assert_eq!(trial.losses.values().sum::<u64>(), trial.scheduled - trial.valid);
         assert_eq!(trial.losses["server_socket_drop"], 12);
-        assert_eq!(trial.losses["server_silent"], 100 - 20 - 30 - 10 - 5 - 12);
+        assert_eq!(trial.losses["server_silent"], 100 - 20 - 30 - 10 - 5 - 4 - 3 - 12 - 2);
+        assert_eq!((trial.losses["wrong_queue"], trial.losses["own_device_drop"]), (4, 5));
+        attribute_loss(&mut trial, place::SOFTNET_DROP, u64::MAX);
+        assert!(!trial.losses.contains_key("server_silent"));
+        assert_eq!(trial.losses.values().sum::<u64>(), trial.scheduled - trial.valid);
     }
 }

@@ -8,7 +8,7 @@ mod spread;
 mod types;
 mod zipf;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use dns64::names::{LABEL_LENGTH, has_aaaa, parse_label};
 use dns64::wire::{CLASS_IN, HEADER_LENGTH, Name, rtype};
@@ -67,6 +67,17 @@ pub enum Expectation {
     A(Ipv4Addr),
     /// Any response.
     Response,
+}
+
+impl Expectation {
+    /// The address expected; the unspecified one if any will do.
+    pub fn address(self) -> IpAddr {
+        match self {
+            Self::Aaaa(address) => address.into(),
+            Self::A(address) => address.into(),
+            Self::Response => Ipv6Addr::UNSPECIFIED.into(),
+        }
+    }
 }
 
 /// Queries, most of them made from a template of which little changes.
@@ -346,7 +357,7 @@ impl Workload {
 
     /// The right answer to query `n`, whose question was compared and ends at `end` of the reply.
     #[inline]
-    pub(crate) fn expectation(&self, n: u64, reply: &[u8], end: usize) -> Expectation {
+    pub fn expectation(&self, n: u64, reply: &[u8], end: usize) -> Expectation {
         if self.spec.variation.any_response || self.picker.is_none() {
             return Expectation::Response;
         }

@@ -58,6 +58,11 @@ impl Distance {
         self.monotonic_ns.saturating_sub(self.realtime_ns.saturating_sub(realtime_ns))
     }
 
+    /// The real time of a monotonic instant of the past or the near future.
+    pub fn to_realtime_ns(self, monotonic_ns: u64) -> u64 {
+        (self.realtime_ns + monotonic_ns).saturating_sub(self.monotonic_ns)
+    }
+
     /// The monotonic time at which the clocks were read.
     pub fn monotonic_ns(self) -> u64 {
         self.monotonic_ns
@@ -74,6 +79,10 @@ mod tests {
         assert_eq!(
             [1_000_000, 999_000, 1_000_500, 1].map(|at| distance.to_monotonic_ns(at)),
             [5_000, 4_000, 5_000, 0]
+        );
+        assert_eq!(
+            [5_000, 4_000, 6_000].map(|at| distance.to_realtime_ns(at)),
+            [1_000_000, 999_000, 1_001_000]
         );
         let before_ns = monotonic_ns();
         let (stamp_ns, distance) = (realtime_ns(), Distance::read());

@@ -3,9 +3,15 @@
 //! This is the only crate with `unsafe` code; each block says why it is sound. What it offers is safe to use.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod bpf;
 pub mod clock;
 pub mod cpu;
+pub mod frame;
+pub mod kernel;
+pub mod link;
+pub mod live;
 pub mod measure;
+pub mod netns;
 pub mod poll;
 pub mod process;
 pub mod sim;

@@ -10,7 +10,11 @@ use engine::workload::Workload;
 
 use crate::clock;
 use crate::cpu;
-use crate::transport::{Transport, UdpConfig, UdpTransport};
+use crate::kernel;
+use crate::link;
+use crate::live::{Live, Reporter};
+use crate::process;
+use crate::transport::{AnyTransport, Backend, Opener, Transport, UdpConfig};
 
 /// A trial for all threads.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +27,8 @@ pub struct Plan {
     pub timeout_ns: u64,
     /// How long to listen after the last query is due, in ns; at least the timeout.
     pub listen_ns: u64,
+    /// How queries leave and answers come in.
+    pub backend: Backend,
     /// Sockets of all threads together.
     pub udp: UdpConfig,
     /// Keep everybody else off the processors of the Measurer's threads as far as ordinary priorities can. Only right
@@ -43,6 +49,12 @@ pub struct Measured {
     pub stats: Stats,
     /// Answers dropped at the Measurer's own sockets.
     pub socket_drops: u64,
+    /// Answers that came to a queue of the device that nobody read.
+    pub wrong_queue: u64,
+    /// How often the network said that a query was not delivered (ICMP); what comes while such news waits is one.
+    pub icmp_errors: u64,
+    /// What the back-end did instead of its proper work, if it had to.
+    pub fallback: Option<&'static str>,
     /// The trial was stopped before its end.
     pub interrupted: bool,
     /// Processor time of the Measurer's threads in ns.
@@ -65,6 +77,8 @@ const WAKE_EARLY_NS: u64 = 150_000;
 const RECEIVE_EVERY_NS: u64 = 200_000;
 /// While queries are due, the coworker has its turn this often.
 const HELP_EVERY_NS: u64 = 60_000;
+/// Open files besides the Measurer's sockets: pollers, the AuthDNS, the record.
+const FILES_BESIDE: usize = 128;
 /// The longest sleep, so that a stop is seen soon.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
@@ -91,7 +105,8 @@ impl Plan {
     }
 }
 
-/// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work.
+/// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work. `live` shows
+/// what they count.
 ///
 /// # Errors
 /// Sockets that cannot be opened or break. What the server does is never an error.
@@ -101,23 +116,38 @@ pub fn run(
     cpus: &[usize],
     mut coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    live: &Live,
 ) -> io::Result<Measured> {
+    if plan.backend == Backend::Kernel {
+        if coworker.is_some() {
+            let message = "the kernel back-end leaves no turns to the AuthDNS: give it threads of its own";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
+        return kernel::run(plan, workload, &path, cpus, stop, live);
+    }
     let lanes = cpus.len().max(1);
+    check_sources(plan)?;
+    let opener = &Opener::new(plan.backend, &plan.udp, lanes)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
-    let ready: Vec<_> =
-        in_threads((0..lanes).map(|lane| move || prepare(plan, workload, lane, lanes, cpu_of(lane))));
+    let ready: Vec<_> = in_threads(
+        (0..lanes).map(|lane| move || prepare(plan, workload, opener, (lane, lanes), cpu_of(lane))),
+    );
     let ready = ready.into_iter().collect::<io::Result<Vec<_>>>()?;
     let schedule = plan.spec(0, lanes, clock::monotonic_ns() + LEAD_NS).schedule;
     let results = in_threads(ready.into_iter().enumerate().map(|(index, (mut lane, transport))| {
         let coworker = coworker.take();
         lane.start_at(schedule.start_ns);
-        move || lane_thread(lane, transport, (cpu_of(index), plan.prioritized), coworker, stop)
+        move || lane_thread(lane, transport, (cpu_of(index), plan.prioritized), coworker, stop, live)
     }));
     let mut measured = Measured {
         schedule,
         stats: Stats::new(schedule),
         socket_drops: 0,
+        wrong_queue: 0,
+        icmp_errors: 0,
+        fallback: None,
         interrupted: false,
         cpu_ns: 0,
         send_error: None,
@@ -125,11 +155,14 @@ pub fn run(
     for result in results {
         let lane = result?;
         measured.stats.merge(lane.stats);
-        measured.socket_drops += lane.socket_drops;
-        measured.interrupted |= lane.interrupted;
+        measured.socket_drops += lane.transport.drops();
+        measured.icmp_errors += lane.transport.icmp_errors();
+        measured.fallback = measured.fallback.or(lane.transport.fallback());
+        measured.interrupted |= lane.driven.interrupted;
         measured.cpu_ns += lane.cpu_ns;
-        measured.send_error = lane.send_error.or(measured.send_error);
+        measured.send_error = lane.driven.send_error.or(measured.send_error);
     }
+    measured.wrong_queue = opener.wrong_queue();
     Ok(measured)
 }
 
@@ -144,17 +177,37 @@ fn in_threads<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) ->
     })
 }
 
+/// Whether so many sockets can be had; each also needs a source of its own.
+fn check_sources(plan: &Plan) -> io::Result<()> {
+    let UdpConfig { sockets, sources, server, .. } = &plan.udp;
+    let too_many = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    if let Some(pairs) = sources.pairs().filter(|&pairs| pairs < *sockets as u64) {
+        return too_many(format!(
+            "{sockets} sockets need {sockets} sources, and the range given has {pairs}"
+        ));
+    }
+    let (limit, needed) = (process::raise_file_limit(), (sockets + FILES_BESIDE) as u64);
+    if needed > limit {
+        return too_many(format!(
+            "{sockets} sockets need {needed} open files, {limit} are allowed: ask for fewer, or raise the limit with 'ulimit -n {needed}'"
+        ));
+    }
+    if plan.backend.has_sockets() { sources.check(*sockets, *server) } else { Ok(()) }
+}
+
 /// Opens the sockets and allocates the accounts of a thread, on its processor so that the memory is near it.
 fn prepare(
     plan: &Plan,
     workload: &Workload,
-    lane: usize,
-    lanes: usize,
+    opener: &Opener,
+    (lane, lanes): (usize, usize),
     cpu: Option<usize>,
-) -> io::Result<(Lane, UdpTransport)> {
+) -> io::Result<(Lane, AnyTransport)> {
     pin(cpu);
     let spec = plan.spec(lane, lanes, 0);
-    let transport = UdpTransport::new(&UdpConfig { sockets: spec.sockets as usize, ..plan.udp })?;
+    let sockets = spec.sockets as usize;
+    let config = UdpConfig { sockets, first_socket: lane * sockets, ..plan.udp };
+    let transport = opener.open(lane, &config)?;
     Ok((Lane::new(spec, workload.clone()), transport))
 }
 
@@ -167,32 +220,30 @@ fn pin(cpu: Option<usize>) {
 
 struct LaneResult {
     stats: Stats,
-    socket_drops: u64,
-    interrupted: bool,
+    transport: AnyTransport,
+    driven: Driven,
     cpu_ns: u64,
-    send_error: Option<io::Error>,
 }
 
 fn lane_thread(
     mut lane: Lane,
-    mut transport: UdpTransport,
+    mut transport: AnyTransport,
     (cpu, prioritized): (Option<usize>, bool),
     coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    live: &Live,
 ) -> io::Result<LaneResult> {
     pin(cpu);
     if prioritized {
         cpu::prioritize();
     }
     let started_ns = cpu::thread_time_ns();
-    let driven = drive(&mut lane, &mut transport, coworker, stop)?;
-    Ok(LaneResult {
-        stats: lane.finish(),
-        socket_drops: transport.drops(),
-        interrupted: driven.interrupted,
-        cpu_ns: cpu::thread_time_ns() - started_ns,
-        send_error: driven.send_error,
-    })
+    let mut reporter = Reporter::new(live);
+    let driven = drive(&mut lane, &mut transport, coworker, stop, &mut reporter)?;
+    transport.retire();
+    let stats = lane.finish();
+    reporter.finish(&stats, transport.drops());
+    Ok(LaneResult { stats, transport, driven, cpu_ns: cpu::thread_time_ns() - started_ns })
 }
 
 /// How a lane's loop ended.
@@ -213,6 +264,7 @@ pub fn drive(
     transport: &mut impl Transport,
     mut coworker: Option<Coworker<'_>>,
     stop: &AtomicBool,
+    reporter: &mut Reporter<'_>,
 ) -> io::Result<Driven> {
     let mut driven = Driven::default();
     let (mut receive_at_ns, mut help_at_ns) = (0, 0);
@@ -224,6 +276,7 @@ pub fn drive(
         if stop.load(Ordering::Relaxed) {
             return Ok(Driven { interrupted: true, ..driven });
         }
+        reporter.tell(now_ns, lane);
         let due = lane.due(now_ns);
         if let Some(batch) = due {
             let sent = transport.send(batch.socket, batch.queries, &mut |buffer| lane.write(now_ns, buffer));
@@ -263,9 +316,11 @@ fn rest(lane: &Lane, transport: &mut impl Transport) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::Sources;
     use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
     use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rtype};
     use engine::workload::{Variation, WorkloadSpec};
+    use std::net::SocketAddr;
 
     fn workload() -> Workload {
         Workload::new(WorkloadSpec {
@@ -278,6 +333,11 @@ mod tests {
             variation: Variation::default(),
         })
         .unwrap()
+    }
+
+    fn config(server: SocketAddr, sockets: usize) -> UdpConfig {
+        let sources = Sources::default();
+        UdpConfig { server, sockets, first_socket: 0, sources, receive_buffer_octets: 1 << 20 }
     }
 
     /// A server that answers every query but each seventh, as the coworker of the only thread.
@@ -317,18 +377,22 @@ mod tests {
                 duration_ns: 200_000_000,
                 timeout_ns: 300_000_000,
                 listen_ns: 300_000_000,
-                udp: UdpConfig { server, sockets: 4, receive_buffer_octets: 1 << 20 },
+                backend: Backend::Udp,
+                udp: config(server, 4),
                 prioritized: false,
                 log: false,
                 model: Model::Constant,
             };
             let mut work = coworker(socket);
-            let stop = AtomicBool::new(false);
-            let measured = run(&plan, &workload(), &cpus, Some(&mut work), &stop).unwrap();
+            let (stop, live) = (AtomicBool::new(false), Live::default());
+            let measured = run(&plan, &workload(), &cpus, Some(&mut work), &stop, &live).unwrap();
             let silent = (0..400).filter(|number| number % 7 == 3).count() as u64;
             assert_eq!(measured.stats.sent, 400);
             assert_eq!(measured.stats.valid, 400 - silent, "{:?}", measured.stats.defects);
             assert_eq!((measured.stats.unexpected, measured.socket_drops), (0, 0));
+            let counts = live.counts();
+            assert_eq!((counts.sent, counts.valid, counts.lost), (400, 400 - silent, silent));
+            assert_eq!(live.latency().iter().sum::<u64>(), 400 - silent);
         }
     }
 
@@ -340,13 +404,14 @@ mod tests {
             duration_ns: 3_600_000_000_000,
             timeout_ns: 1_000_000_000,
             listen_ns: 1_000_000_000,
-            udp: UdpConfig { server: sink.local_addr().unwrap(), sockets: 1, receive_buffer_octets: 0 },
+            backend: Backend::Udp,
+            udp: config(sink.local_addr().unwrap(), 1),
             prioritized: false,
             log: false,
             model: Model::Constant,
         };
         let stop = AtomicBool::new(true);
-        let measured = run(&plan, &workload(), &[], None, &stop).unwrap();
+        let measured = run(&plan, &workload(), &[], None, &stop, &Live::default()).unwrap();
         assert!(measured.interrupted);
         assert!(measured.stats.sent < 100);
     }

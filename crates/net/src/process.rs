@@ -39,9 +39,17 @@ pub fn is_root() -> bool {
 /// # Errors
 /// There is no such process, or it belongs to somebody else.
 pub fn terminate(pid: u32) -> io::Result<()> {
+    signal(pid, libc::SIGTERM)
+}
+
+/// Sends a signal to a process.
+///
+/// # Errors
+/// Likewise, or there is no such signal.
+pub fn signal(pid: u32, signal: i32) -> io::Result<()> {
     let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
     // SAFETY: the call has no memory to touch.
-    crate::check(unsafe { libc::kill(pid, libc::SIGTERM) }).map(drop)
+    crate::check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
 /// Clock ticks of `/proc/PID/stat` in a second.

@@ -3,6 +3,7 @@
 //! They decide who lost a query and what limited a rate; none is read while the trial runs.
 
 pub(super) mod cpu;
+mod device;
 mod network;
 mod process;
 
@@ -10,10 +11,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use net::link::Device;
 use serde::{Deserialize, Serialize};
 
 pub use cpu::CpuTimes;
 use cpu::parse_cpus;
+pub use device::DeviceLosses;
 pub use network::{PortCounters, Softnet, UdpErrors};
 pub use process::{ProcessCounters, ProcessUse, ThreadUse};
 
@@ -22,6 +25,7 @@ pub use process::{ProcessCounters, ProcessUse, ThreadUse};
 pub struct Observer {
     server: Option<u32>,
     ports: Vec<u16>,
+    device: Option<Device>,
     ticks_per_second: u64,
 }
 
@@ -36,6 +40,7 @@ pub struct Snapshot {
     udp: UdpErrors,
     udp6: UdpErrors,
     softnet: Softnet,
+    device: Option<(Device, BTreeMap<String, u64>)>,
 }
 
 /// What happened between two snapshots.
@@ -63,12 +68,21 @@ pub struct Observation {
     pub udp6: UdpErrors,
     /// Before any socket, the whole machine.
     pub softnet: Softnet,
+    /// The device that the queries leave by, if one is watched.
+    pub device: Option<DeviceLosses>,
 }
 
 impl Observer {
     /// Watches this process, the server's if its number is known, and the sockets on these local UDP ports.
     pub fn new(server: Option<u32>, ports: &[u16]) -> Self {
-        Self { server, ports: ports.to_vec(), ticks_per_second: net::process::ticks_per_second() }
+        let ticks_per_second = net::process::ticks_per_second();
+        Self { server, ports: ports.to_vec(), device: None, ticks_per_second }
+    }
+
+    /// Watches this device too.
+    #[must_use]
+    pub fn with_device(self, device: Option<Device>) -> Self {
+        Self { device, ..self }
     }
 
     /// Reads all counters. Files that are absent count as zeros.
@@ -90,6 +104,7 @@ impl Observer {
             udp: network::parse_snmp(&read("/proc/net/snmp")),
             udp6: network::parse_snmp6(&read("/proc/net/snmp6")),
             softnet: network::parse_softnet(&read("/proc/net/softnet_stat")),
+            device: self.device.as_ref().map(|device| (device.clone(), device::read(device))),
         }
     }
 }
@@ -110,6 +125,7 @@ impl Snapshot {
             let before = earlier.ports.get(&port).map_or(0, |counters| counters.drops);
             (port, PortCounters { drops: now.drops.saturating_sub(before), ..*now })
         });
+        let device = self.device.as_ref().zip(earlier.device.as_ref());
         Observation {
             elapsed_ns: self.taken_ns.saturating_sub(earlier.taken_ns),
             foreign_cpu_ns: total.busy_ns().saturating_sub(tester.cpu_ns).saturating_sub(server_ns),
@@ -121,6 +137,7 @@ impl Snapshot {
             udp: self.udp.since(&earlier.udp),
             udp6: self.udp6.since(&earlier.udp6),
             softnet: self.softnet.since(&earlier.softnet),
+            device: device.map(|((device, now), (_, before))| device::losses(device, now, before)),
         }
     }
 }
@@ -129,6 +146,23 @@ impl Observation {
     /// Datagrams dropped at the sockets of a port that was watched.
     pub fn drops_at(&self, port: u16) -> Option<u64> {
         self.ports.get(&port).map(|counters| counters.drops)
+    }
+
+    /// Packets that the device of the queries certainly lost, in either direction, when sockets reported so many errors
+    /// of sending. What a socket sends and the device or its queue drops, UDP counts as an error of the send buffer,
+    /// and so it does what a socket refuses.
+    pub fn own_device_drops(&self, send_errors: u64) -> u64 {
+        let Some(device) = &self.device else { return 0 };
+        let queued = self.udp.send_buffer_errors.saturating_add(self.udp6.send_buffer_errors);
+        device.tx.max(queued.saturating_sub(send_errors)).saturating_add(device.rx)
+    }
+
+    /// Packets dropped between devices and sockets: for a full backlog, anywhere on this machine, and for other reasons
+    /// that concern the device of the queries. The kernel counts some twice: a veth what its peer's backlog refuses, a
+    /// device what the backlog behind it refuses.
+    pub fn kernel_drops(&self) -> (u64, u64) {
+        let (tx, discarded) = self.device.as_ref().map_or((0, 0), |device| (device.tx, device.rx_discarded));
+        (self.softnet.dropped.saturating_sub(tx), discarded.saturating_sub(self.softnet.dropped))
     }
 
     /// The part that the record of a trial carries; the caller adds what only the AuthDNS knows.
@@ -155,6 +189,17 @@ impl Observation {
             foreign_cpu_pct: Some(percent(self.foreign_cpu_ns)),
             steal_pct: Some(percent(self.steal_ns)),
             softnet_drops: Some(self.softnet.dropped),
+            device: self.device.as_ref().map(|device| device.name.clone()),
+            device_tx_drops: self.device.as_ref().map(|device| device.tx),
+            device_rx_drops: self.device.as_ref().map(|device| device.rx),
+            device_rx_discards: self.device.as_ref().map(|device| device.rx_discarded),
+            device_counters: self
+                .device
+                .as_ref()
+                .map_or_else(BTreeMap::new, |device| device.counters.clone()),
+            udp_in_errors: Some(self.udp.in_errors + self.udp6.in_errors),
+            udp_receive_buffer_errors: Some(self.udp.receive_buffer_errors + self.udp6.receive_buffer_errors),
+            udp_send_buffer_errors: Some(self.udp.send_buffer_errors + self.udp6.send_buffer_errors),
             ..engine::record::Observation::default()
         }
     }
@@ -210,6 +255,27 @@ mod tests {
         assert!(seen.foreign_cpu_ns <= busy_ns);
         let json = serde_json::to_string(&seen).unwrap();
         assert_eq!(serde_json::from_str::<Observation>(&json).unwrap(), seen);
+    }
+
+    #[test]
+    fn no_drop_is_counted_at_two_places() {
+        let seen = |tx, rx, rx_discarded, softnet, send_buffer| Observation {
+            device: Some(DeviceLosses { tx, rx, rx_discarded, ..DeviceLosses::default() }),
+            softnet: Softnet { dropped: softnet, squeezed: 0 },
+            udp: UdpErrors { send_buffer_errors: send_buffer, ..UdpErrors::default() },
+            ..Observation::default()
+        };
+        let drops =
+            |seen: Observation, send_errors| (seen.own_device_drops(send_errors), seen.kernel_drops());
+        assert_eq!(drops(seen(200, 0, 0, 0, 199), 0), (200, (0, 0)), "a veth and UDP count the same");
+        assert_eq!(
+            drops(seen(0, 0, 0, 0, 30), 10),
+            (20, (0, 0)),
+            "the device's queue, and a full send buffer"
+        );
+        assert_eq!(drops(seen(50, 3, 0, 70, 0), 0), (53, (20, 0)), "the backlog of a veth's peer");
+        assert_eq!(drops(seen(0, 0, 70, 60, 0), 0), (0, (60, 10)), "the backlog behind the device");
+        assert_eq!(Observation::default().own_device_drops(0), 0);
     }
 
     #[test]

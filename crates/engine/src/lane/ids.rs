@@ -65,12 +65,12 @@ impl Ids {
             .map(move |at_socket| (at_socket >> shift) * round + offset + (at_socket & (block - 1)))
     }
 
-    /// Whether query `own` was sent with this socket and ID; by division, for the rare case.
-    pub(super) fn is_of(&self, own: u64, socket: usize, id: u16) -> bool {
+    /// The socket and ID of query `own`; by division, for the rare case.
+    pub(super) fn of(&self, own: u64) -> (usize, u16) {
         let (round, place) = (own / self.block, own % self.block);
         let at_socket = round / self.sent.len() as u64 * self.block + place;
-        let own_id = (at_socket as u16).wrapping_mul(FACTOR).wrapping_add(OFFSET);
-        (round % self.sent.len() as u64) as usize == socket && own_id == id
+        let id = (at_socket as u16).wrapping_mul(FACTOR).wrapping_add(OFFSET);
+        ((round % self.sent.len() as u64) as usize, id)
     }
 }
 
@@ -86,8 +86,7 @@ mod tests {
             let sent: Vec<(usize, u16)> = (0..queries).map(|_| (ids.next_block().0, ids.take())).collect();
             for (own, (socket, id)) in sent.iter().enumerate() {
                 prop_assert_eq!(ids.candidates(*socket, *id).next(), Some(own as u64));
-                prop_assert!(ids.is_of(own as u64, *socket, *id));
-                prop_assert!(!ids.is_of(own as u64, *socket, id ^ 1));
+                prop_assert_eq!(ids.of(own as u64), (*socket, *id));
             }
             prop_assert_eq!(ids.candidates(sockets as usize, 0).next(), None);
             let distinct: std::collections::HashSet<_> = sent.iter().collect();

@@ -64,7 +64,22 @@ fn every_query_ends_in_exactly_one_class() {
     assert_eq!((stats.sent, stats.valid, stats.invalid, stats.late), (1000, 500, 100, 100));
     assert_eq!((stats.duplicates, stats.unexpected), (500, 200));
     assert_eq!(stats.defects.get("SERVFAIL"), Some(&100));
+    assert_eq!(stats.unexpected_reasons, [("wrong ID", 100), ("wrong socket", 100)].into());
     assert_eq!(stats.latency().p50 / 10_000, 700);
+}
+
+#[test]
+fn what_is_overdue_is_lost_until_it_comes_late() {
+    let mut lane = lane(1000, 0, 1, 1);
+    let sent = send_all(&mut lane, START + SECOND_NS);
+    for (n, (socket, query)) in sent.iter().enumerate().filter(|(n, _)| n % 4 != 0) {
+        lane.receive(START + n as u64 * 1_000_000 + 5, *socket, &answer(query));
+    }
+    assert_eq!(lane.lost_so_far(START + SECOND_NS), 0);
+    assert_eq!(lane.lost_so_far(START + SECOND_NS + 127_000_001), 32);
+    assert_eq!(lane.lost_so_far(START + 3 * SECOND_NS), 240, "960 of 1000 are whole words");
+    lane.receive(START + 3 * SECOND_NS, sent[8].0, &answer(&sent[8].1));
+    assert_eq!(lane.lost_so_far(START + 3 * SECOND_NS), 239);
 }
 
 #[test]
@@ -171,7 +186,14 @@ fn the_log_says_what_became_of_each() {
     let entry = |n| log.get(n).copied().unwrap();
     let due = START + 3_000_000;
     let sent_ns = START + SECOND_NS;
-    let valid = Entry { scheduled_ns: due, sent_ns, received_ns: due + 5, class: Class::Valid, rcode: 0 };
+    let valid = Entry {
+        scheduled_ns: due,
+        sent_ns,
+        received_ns: due + 5,
+        class: Class::Valid,
+        rcode: 0,
+        compat: true,
+    };
     assert_eq!(entry(3), valid);
     assert_eq!((entry(4).class, entry(4).rcode), (Class::Invalid, 5));
     assert_eq!((entry(5).class, entry(10).class), (Class::Late, Class::Lost));

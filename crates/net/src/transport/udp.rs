@@ -1,10 +1,10 @@
-//! The `udp` back-end: connected sockets with sendmmsg and recvmmsg.
+//! The `udp` and `gso` back-ends: connected sockets with sendmmsg and recvmmsg.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Sent, Transport};
+use super::{Sent, Sources, Transport};
 use crate::clock;
 use crate::poll::{Events, Interest, Poller};
 use crate::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
@@ -16,6 +16,10 @@ pub struct UdpConfig {
     pub server: SocketAddr,
     /// The number of sockets, each with a source port of its own.
     pub sockets: usize,
+    /// Sockets of the threads before this one.
+    pub first_socket: usize,
+    /// Addresses and ports to bind them to.
+    pub sources: Sources,
     /// Receive buffer of each in octets.
     pub receive_buffer_octets: usize,
 }
@@ -27,6 +31,10 @@ pub struct UdpTransport {
     events: Events,
     outgoing: SendBatch,
     incoming: ReceiveBatch,
+    /// Of the queries; the receiving side counts its own.
+    icmp_errors: u64,
+    /// Made for segments.
+    segmenting: bool,
 }
 
 /// The most queries of one call, and the most answers taken from one socket at a time.
@@ -35,26 +43,44 @@ const BATCH: usize = 64;
 const QUERY_OCTETS_MAX: usize = 512;
 /// Answers longer than this are cut; none of the benchmark's comes near.
 const ANSWER_OCTETS_MAX: usize = 2048;
+/// The most messages taken from one socket at a time where each may hold several answers, and the longest there is.
+const JOINED: usize = 16;
+const JOINED_OCTETS_MAX: usize = 65_535;
 
 impl UdpTransport {
-    /// Opens the sockets. Each takes a free port and the kernel's choice of source address for the server.
+    /// Opens the sockets.
     ///
     /// # Errors
-    /// No free ports, too many open files, or no route to the server.
+    /// A source that cannot be bound, too many open files, or no route to the server.
     pub fn new(config: &UdpConfig) -> io::Result<Self> {
-        let any: SocketAddr = match config.server {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
+        let batches = (SendBatch::new(BATCH, QUERY_OCTETS_MAX), ReceiveBatch::new(BATCH, ANSWER_OCTETS_MAX));
+        Self::with(config, batches, false)
+    }
+
+    /// Opens sockets that send equally long queries of a batch as one message and take answers likewise.
+    ///
+    /// # Errors
+    /// Likewise, or a kernel that cannot (before 5.0).
+    pub fn segmenting(config: &UdpConfig) -> io::Result<Self> {
+        let outgoing = SendBatch::new(BATCH, QUERY_OCTETS_MAX).segmenting();
+        Self::with(config, (outgoing, ReceiveBatch::new(JOINED, JOINED_OCTETS_MAX)), true)
+    }
+
+    fn with(
+        config: &UdpConfig,
+        (outgoing, incoming): (SendBatch, ReceiveBatch),
+        segmenting: bool,
+    ) -> io::Result<Self> {
         let options = Options {
             receive_buffer_octets: config.receive_buffer_octets,
             timestamps: true,
+            join: segmenting,
             ..Options::default()
         };
         let poller = Poller::new()?;
         let mut sockets = Vec::with_capacity(config.sockets);
         for index in 0..config.sockets {
-            let socket = UdpSocket::bind(any, &options)?;
+            let socket = config.sources.bind(config.first_socket + index, config.server, &options)?;
             socket.connect(config.server)?;
             poller.add(&socket, index as u64, Interest::Read)?;
             sockets.push(socket);
@@ -63,8 +89,10 @@ impl UdpTransport {
             events: Events::with_capacity(sockets.len()),
             sockets,
             poller,
-            outgoing: SendBatch::new(BATCH, QUERY_OCTETS_MAX),
-            incoming: ReceiveBatch::new(BATCH, ANSWER_OCTETS_MAX),
+            outgoing,
+            incoming,
+            icmp_errors: 0,
+            segmenting,
         })
     }
 }
@@ -75,6 +103,7 @@ impl Transport for UdpTransport {
             self.outgoing.push(None, None, &mut *write);
         }
         let flushed = self.outgoing.flush(&self.sockets[socket]);
+        self.icmp_errors += flushed.icmp_errors as u64;
         Sent { failed: flushed.failed, error: flushed.error }
     }
 
@@ -85,14 +114,14 @@ impl Transport for UdpTransport {
         let mut received = 0;
         for event in self.events.iter() {
             let socket = event.token as usize;
-            let count = self.incoming.receive(&self.sockets[socket])?;
+            self.incoming.receive(&self.sockets[socket])?;
             // The kernel notes arrivals on its real-time clock; read afresh, the distance of the clocks cannot be stale.
             let clocks = clock::Distance::read();
             for datagram in self.incoming.iter() {
                 let at_ns = datagram.received_realtime_ns.map(|at_ns| clocks.to_monotonic_ns(at_ns));
                 deliver(at_ns.unwrap_or(clocks.monotonic_ns()), socket, datagram.octets);
+                received += 1;
             }
-            received += count;
         }
         Ok(received)
     }
@@ -102,6 +131,16 @@ impl Transport for UdpTransport {
     }
 
     fn drops(&self) -> u64 {
+        // Answers that came joined and were dropped together are one drop to the kernel.
         self.sockets.iter().map(|socket| u64::from(socket.drops().unwrap_or(0))).sum()
+    }
+
+    fn icmp_errors(&self) -> u64 {
+        self.icmp_errors + self.incoming.icmp_errors()
+    }
+
+    fn fallback(&self) -> Option<&'static str> {
+        (self.segmenting && !self.outgoing.is_segmenting())
+            .then_some("the device refused segments, queries left one by one")
     }
 }

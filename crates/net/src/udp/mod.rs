@@ -1,4 +1,4 @@
-//! UDP in batches (recvmmsg, sendmmsg).
+//! UDP in batches (recvmmsg, sendmmsg), each datagram for itself or as segments of a longer message.
 
 mod receive;
 mod send;
@@ -24,6 +24,11 @@ pub struct Options {
     pub send_buffer_octets: usize,
     /// The kernel notes when each datagram arrived (`SO_TIMESTAMPNS`).
     pub timestamps: bool,
+    /// Equally long datagrams of one sender may arrive joined; [`ReceiveBatch`] takes them apart (`UDP_GRO`, udp(7)).
+    pub join: bool,
+    /// It may be bound to an address that no device has (`IP_FREEBIND`, `IPV6_FREEBIND`): with a local route to it,
+    /// the answers come.
+    pub any_source: bool,
 }
 
 /// A non-blocking UDP socket. IPv6 sockets take IPv6 only.
@@ -50,6 +55,15 @@ impl UdpSocket {
         this.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer_octets)?;
         if options.timestamps {
             this.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        }
+        if options.join {
+            this.set(libc::SOL_UDP, libc::UDP_GRO, 1)?;
+        }
+        if options.any_source {
+            match address {
+                SocketAddr::V4(_) => this.set(libc::IPPROTO_IP, libc::IP_FREEBIND, 1)?,
+                SocketAddr::V6(_) => this.set(libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?,
+            }
         }
         if address.ip().is_unspecified() {
             match address {
@@ -146,7 +160,28 @@ impl AsFd for UdpSocket {
     }
 }
 
-/// Room for one control message of pktinfo and one of a timestamp, aligned as the kernel wants it.
+/// Whether an error of a call is news of an earlier datagram: an ICMP message came back for it (the kernel's
+/// `icmp_err_convert`, net/ipv4/icmp.c, and its like for IPv6). It stands until a call takes it.
+fn is_icmp(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::ENOPROTOOPT
+                | libc::EPROTO
+                | libc::EACCES
+                | libc::EPERM
+                | libc::EMSGSIZE
+                | libc::EOPNOTSUPP
+        )
+    )
+}
+
+/// Room for the control messages of pktinfo, a timestamp and a length of segments, aligned as the kernel wants it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 96]);
@@ -249,6 +284,47 @@ mod tests {
                 assert_eq!(arrived, sent);
             }
         }
+    }
+
+    #[test]
+    fn joined_datagrams_are_taken_apart() {
+        for listen in ["[::1]:0", "127.0.0.1:0"] {
+            let options = Options { join: true, timestamps: true, ..Options::default() };
+            let server = UdpSocket::bind(listen.parse().unwrap(), &options).unwrap();
+            let sender = UdpSocket::bind(listen.parse().unwrap(), &Options::default()).unwrap();
+            sender.connect(server.local_addr().unwrap()).unwrap();
+            let mut out = SendBatch::new(64, 64).segmenting();
+            for (n, length) in (0..40u8).zip([48].repeat(40)).chain([(40, 20), (41, 0), (42, 48)]) {
+                out.push(None, None, |buffer| {
+                    buffer[..length].fill(n);
+                    length
+                });
+            }
+            assert_eq!(out.flush(&sender).sent, 42, "one without octets is none");
+            let mut received = ReceiveBatch::new(8, 65_535);
+            let messages = received.receive(&server).unwrap();
+            assert!(messages < 5, "over loopback messages stay whole: {messages}");
+            let arrived: Vec<_> = received.iter().map(|d| (d.octets[0], d.octets.len())).collect();
+            let sent: Vec<_> = (0..40).map(|n| (n, 48)).chain([(40, 20), (42, 48)]).collect();
+            assert_eq!(arrived, sent);
+            assert!(received.iter().all(|datagram| datagram.received_realtime_ns.is_some()));
+        }
+    }
+
+    #[test]
+    fn news_of_undelivered_datagrams_is_counted_at_either_call() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let closed = UdpSocket::bind(any, &Options::default()).unwrap().local_addr().unwrap();
+        let client = UdpSocket::bind(any, &Options::default()).unwrap();
+        client.connect(closed).unwrap();
+        let (mut out, mut received) = (SendBatch::new(8, 16), ReceiveBatch::new(8, 64));
+        let mut send = || {
+            out.push(None, None, |_| 16);
+            out.flush(&client)
+        };
+        assert_eq!((send().icmp_errors, send().icmp_errors), (0, 1));
+        assert_eq!(received.receive(&client).unwrap(), 0);
+        assert_eq!(received.icmp_errors(), 1);
     }
 
     #[test]

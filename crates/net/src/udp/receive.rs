@@ -32,6 +32,7 @@ pub struct ReceiveBatch {
     buffer: Box<[u8]>,
     octets_each: usize,
     received: usize,
+    icmp_errors: u64,
 }
 
 // SAFETY: the raw pointers in the headers lead into boxes that move along with the value.
@@ -58,13 +59,24 @@ impl ReceiveBatch {
             message.msg_name = std::ptr::from_mut(&mut addresses[index]).cast();
             message.msg_control = std::ptr::from_mut(&mut controls[index]).cast();
         }
-        Self { headers, _vectors: vectors, addresses, controls, buffer, octets_each, received: slots }
+        Self {
+            headers,
+            _vectors: vectors,
+            addresses,
+            controls,
+            buffer,
+            octets_each,
+            received: slots,
+            icmp_errors: 0,
+        }
     }
 
-    /// Takes what waits at the socket, at most one datagram for each slot; 0 when nothing is there.
+    /// Takes what waits at the socket, at most one message for each slot; 0 when nothing is there. A message is a
+    /// datagram or, at sockets that join them, several.
     ///
     /// # Errors
-    /// Those of the socket; a refused connection counts as nothing there.
+    /// Those of the socket. That an earlier datagram was not delivered is none: it counts as nothing there, and in
+    /// [`ReceiveBatch::icmp_errors`].
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         // Only slots that the last call filled have been changed by the kernel.
         for header in &mut self.headers[..self.received] {
@@ -86,18 +98,33 @@ impl ReceiveBatch {
         };
         match crate::check(result) {
             Ok(received) => self.received = received as usize,
-            Err(error) if is_transient(&error) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) if super::is_icmp(&error) => self.icmp_errors += 1,
             Err(error) => return Err(error),
         }
         Ok(self.received)
     }
 
-    /// The datagrams of the last call.
+    /// The datagrams of the last call. Those of one message have one time of arrival.
     pub fn iter(&self) -> impl Iterator<Item = Datagram<'_>> {
-        (0..self.received).map(|index| self.datagram(index))
+        (0..self.received).flat_map(|index| {
+            let (whole, each) = self.message(index);
+            // A message without octets is a datagram too.
+            let datagrams = whole.octets.len().div_ceil(each).max(1);
+            (0..datagrams).map(move |nth| {
+                let end = whole.octets.len().min((nth + 1) * each);
+                Datagram { octets: &whole.octets[nth * each..end], ..whole }
+            })
+        })
     }
 
-    /// The number of datagrams of the last call.
+    /// How often a call met the news that an earlier datagram was not delivered, for example because nobody listens at
+    /// the port. The kernel keeps one such error for each socket at a time.
+    pub fn icmp_errors(&self) -> u64 {
+        self.icmp_errors
+    }
+
+    /// The number of messages of the last call.
     pub fn len(&self) -> usize {
         self.received
     }
@@ -107,31 +134,21 @@ impl ReceiveBatch {
         self.received == 0
     }
 
-    fn datagram(&self, index: usize) -> Datagram<'_> {
+    /// A message as it came, and the length of each datagram in it but the last.
+    fn message(&self, index: usize) -> (Datagram<'_>, usize) {
         let header = &self.headers[index];
         let start = index * self.octets_each;
         let length = (header.msg_len as usize).min(self.octets_each);
-        let (local, received_realtime_ns) =
-            read_control(&self.controls[index], header.msg_hdr.msg_controllen);
-        Datagram {
+        let notes = read_control(&self.controls[index], header.msg_hdr.msg_controllen);
+        let whole = Datagram {
             octets: &self.buffer[start..start + length],
             from: to_socket_addr(&self.addresses[index]),
-            local,
+            local: notes.local,
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            received_realtime_ns,
-        }
+            received_realtime_ns: notes.time_ns,
+        };
+        (whole, notes.segment_octets.unwrap_or(usize::MAX))
     }
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock
-            | io::ErrorKind::Interrupted
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::HostUnreachable
-            | io::ErrorKind::NetworkUnreachable
-    )
 }
 
 fn to_socket_addr(storage: &libc::sockaddr_storage) -> SocketAddr {
@@ -153,11 +170,22 @@ fn to_socket_addr(storage: &libc::sockaddr_storage) -> SocketAddr {
     }
 }
 
-/// The destination address and the time that the kernel noted, from the control messages (RFC 3542, socket(7)).
-fn read_control(control: &Control, length: usize) -> (Option<IpAddr>, Option<u64>) {
+/// What the kernel noted of a message.
+#[derive(Default)]
+struct Notes {
+    /// The address it was sent to.
+    local: Option<IpAddr>,
+    /// When it came, in ns since 1970.
+    time_ns: Option<u64>,
+    /// The length of each datagram in it, where several are joined; never 0.
+    segment_octets: Option<usize>,
+}
+
+/// Reads the control messages (RFC 3542, socket(7), udp(7)).
+fn read_control(control: &Control, length: usize) -> Notes {
     const HEADER: usize = size_of::<libc::cmsghdr>();
     let area = &control.0[..length.min(size_of::<Control>())];
-    let (mut local, mut time, mut at) = (None, None, 0);
+    let (mut notes, mut at) = (Notes::default(), 0);
     while let Some(head) = area.get(at..at + HEADER) {
         let field =
             |from: usize| i32::from_ne_bytes([head[from], head[from + 1], head[from + 2], head[from + 3]]);
@@ -166,11 +194,11 @@ fn read_control(control: &Control, length: usize) -> (Option<IpAddr>, Option<u64
         let Some(data) = area.get(at + HEADER..at + total) else { break };
         match (field(level_at), field(level_at + 4)) {
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                local = data.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into());
+                notes.local = data.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into());
             }
             // struct in_pktinfo: interface, local address, destination of the header.
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                local = data
+                notes.local = data
                     .get(8..12)
                     .and_then(<[u8]>::first_chunk::<4>)
                     .map(|octets| Ipv4Addr::from(*octets).into());
@@ -179,11 +207,16 @@ fn read_control(control: &Control, length: usize) -> (Option<IpAddr>, Option<u64
                 let word = |from: usize| {
                     data.get(from..from + 8)?.first_chunk().map(|octets| u64::from_ne_bytes(*octets))
                 };
-                time = word(0).zip(word(8)).map(|(seconds, ns)| seconds * 1_000_000_000 + ns);
+                notes.time_ns = word(0).zip(word(8)).map(|(seconds, ns)| seconds * 1_000_000_000 + ns);
+            }
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let octets = data.first_chunk().map(|octets| i32::from_ne_bytes(*octets));
+                notes.segment_octets =
+                    octets.and_then(|octets| usize::try_from(octets).ok()).filter(|&n| n > 0);
             }
             _ => {}
         }
         at += total.next_multiple_of(size_of::<usize>());
     }
-    (local, time)
+    notes
 }

@@ -16,6 +16,9 @@ pub struct Flushed {
     pub failed: usize,
     /// How often the peer had refused earlier datagrams (ICMP port unreachable).
     pub refused: usize,
+    /// How often a call met the news that an earlier datagram was not delivered (ICMP), refusals among
+    /// them.
+    pub icmp_errors: usize,
     /// The last error that made datagrams fail.
     pub error: Option<io::Error>,
 }
@@ -117,8 +120,13 @@ impl SendBatch {
         true
     }
 
-    /// Hands all datagrams to the kernel and empties the batch. An error that belongs to an earlier datagram (a
-    /// refused connection) costs nothing: the datagram it interrupted is tried again.
+    /// Whether runs of datagrams still leave as one message: [`SendBatch::segmenting`], and nothing has failed so far.
+    pub fn is_segmenting(&self) -> bool {
+        self.segmenting
+    }
+
+    /// Hands all datagrams to the kernel and empties the batch. An error that may belong to an earlier datagram (a
+    /// refused connection) costs nothing: the datagram it interrupted is tried again, once.
     pub fn flush(&mut self, socket: &UdpSocket) -> Flushed {
         let mut flushed = Flushed::default();
         let (mut at, mut retried) = (0, false);
@@ -135,26 +143,24 @@ impl SendBatch {
                     let taken = &self.headers[at..at + sent as usize];
                     flushed.sent += taken.iter().map(|header| header.msg_hdr.msg_iovlen).sum::<usize>();
                     at += sent as usize;
+                    // What goes well the second time was not to blame the first.
+                    flushed.icmp_errors += usize::from(retried);
                     retried = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && !retried => {
-                    flushed.refused += 1;
+                Err(error) if super::is_icmp(&error) && !retried => {
+                    flushed.refused += usize::from(error.kind() == io::ErrorKind::ConnectionRefused);
                     retried = true;
                 }
-                Err(error) if datagrams > 1 && error.kind() == io::ErrorKind::WouldBlock => {
-                    // The buffer is full; one by one they would not fit either.
-                    flushed.failed += datagrams;
-                    flushed.error = Some(error);
-                    at += 1;
-                }
-                Err(_) if datagrams > 1 => {
+                Err(error) if datagrams > 1 && refuses_segments(&error) => {
                     self.segmenting = false;
                     messages = self.gather(flushed.sent + flushed.failed);
                     at = 0;
+                    retried = false;
                 }
                 Err(error) => {
-                    flushed.failed += 1;
+                    // Of a full buffer or a missing route: one by one they would fail too.
+                    flushed.failed += datagrams;
                     flushed.error = Some(error);
                     at += 1;
                     retried = false;
@@ -204,6 +210,15 @@ impl SendBatch {
         let like = |other: &usize| self.ways[*other] == way && self.vectors[*other].iov_len == length;
         (slot..self.used).take(most).take_while(like).count().max(1)
     }
+}
+
+/// Whether the kernel or the device does not take a message apart: no checksums in the device (EIO), datagrams longer
+/// than the path's MTU or too many of them (EINVAL, EMSGSIZE), an old kernel (the others).
+fn refuses_segments(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP | libc::ENOPROTOOPT)
+    )
 }
 
 fn write_socket_addr(storage: &mut libc::sockaddr_storage, address: SocketAddr) -> libc::socklen_t {

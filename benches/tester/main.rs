@@ -1,0 +1,150 @@
+//! The Measurer beside dnsperf, resperf and kxdpgun, in one lab and one run: `make bench-tester`.
+//!
+//! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs root, two
+//! processors and the Debian packages dnsperf, knot-dnsutils and nsd, takes about half an hour, and writes Markdown.
+
+mod capacity;
+mod pacing;
+mod place;
+mod stall;
+mod table;
+mod tools;
+
+use std::fs;
+use std::io;
+use std::process::ExitCode;
+
+use place::{Place, Target};
+use tools::Tool;
+
+/// What was asked for on the command line.
+struct Arguments {
+    rounds: usize,
+    /// The file whose text between the markers is replaced; `None`: standard output.
+    out: Option<String>,
+    /// Sections to measure; all if there are none.
+    sections: Vec<String>,
+}
+
+const BEGIN: &str = "<!-- measured: begin -->\n";
+const END: &str = "<!-- measured: end -->\n";
+
+fn main() -> ExitCode {
+    match arguments().and_then(|arguments| run(&arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-tester: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn arguments() -> io::Result<Arguments> {
+    let mut arguments = Arguments { rounds: 5, out: None, sections: Vec::new() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--bench" => {}
+            "--rounds" => arguments.rounds = words.next().and_then(|n| n.parse().ok()).unwrap_or(0),
+            "--out" => arguments.out = words.next(),
+            section => arguments.sections.push(section.to_owned()),
+        }
+    }
+    if arguments.rounds == 0 {
+        return Err(io::Error::other("usage: [--rounds N] [--out FILE] [capacity|pacing|rates|stall]..."));
+    }
+    Ok(arguments)
+}
+
+fn run(arguments: &Arguments) -> io::Result<()> {
+    let place = Place::new()?;
+    let rounds = arguments.rounds;
+    let wanted = |section: &str| {
+        arguments.sections.is_empty() || arguments.sections.iter().any(|wanted| wanted == section)
+    };
+    let mut text = format!("{}\n", conditions(rounds));
+    if wanted("capacity") {
+        text += "## Answered queries, one processor\n\n";
+        text += &capacity::measure(&place, &[Target::Sockets, Target::Xdp, Target::Nsd], &tools(), rounds)?;
+    }
+    if wanted("pacing") {
+        text += "\n## Evenness\n\n";
+        text += &pacing::measure(&place, &pacing_runs(), rounds)?;
+    }
+    if wanted("rates") {
+        text += "\n## Rates that others miss\n\n";
+        text += &pacing::measure(&place, &rate_runs(), rounds)?;
+    }
+    if wanted("stall") {
+        text += "\n## The server stopped for 200 ms at 50,000 q/s\n\n";
+        text += &stall::measure(&place, rounds)?;
+    }
+    write(arguments.out.as_deref(), &text)
+}
+
+fn tools() -> Vec<Tool> {
+    let ours = ["udp", "gso", "xdp", "kernel"].map(Tool::Sextant);
+    ours.into_iter().chain([Tool::Dnsperf, Tool::Kxdpgun(10)]).collect()
+}
+
+fn pacing_runs() -> Vec<(Tool, Target, u64)> {
+    let mut runs = Vec::new();
+    for rate_qps in [50_000, 100_000, 200_000] {
+        for tool in
+            [Tool::Sextant("udp"), Tool::Sextant("kernel"), Tool::Dnsperf, Tool::Resperf, Tool::Kxdpgun(1)]
+        {
+            runs.push((tool, Target::Sockets, rate_qps));
+        }
+    }
+    for rate_qps in [100_000, 1_000_000, 2_000_000] {
+        runs.push((Tool::Sextant("kernel"), Target::Xdp, rate_qps));
+    }
+    runs
+}
+
+fn rate_runs() -> Vec<(Tool, Target, u64)> {
+    let rates = [70_000, 105_000, 150_000];
+    let tools = [Tool::Sextant("udp"), Tool::Sextant("kernel"), Tool::Dnsperf, Tool::Kxdpgun(1)];
+    rates.iter().flat_map(|&rate| tools.map(|tool| (tool, Target::Sockets, rate))).collect()
+}
+
+/// The machine and the programs, in one paragraph.
+fn conditions(rounds: usize) -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let processor = read("/proc/cpuinfo");
+    let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let processors = processor.lines().filter(|line| line.starts_with("processor")).count();
+    let version = |program: &str, argument: &str, at: usize| {
+        let output = std::process::Command::new(program).arg(argument).output();
+        let text = output.map_or_else(
+            |_| String::new(),
+            |output| {
+                String::from_utf8_lossy(&output.stdout).into_owned()
+                    + &String::from_utf8_lossy(&output.stderr)
+            },
+        );
+        text.split_whitespace().nth(at).unwrap_or("?").trim_end_matches(',').to_owned()
+    };
+    format!(
+        "{} x {}, Linux {}; sextant {}, dnsperf {}, kxdpgun {}, NSD {}. Median (lowest-highest) of {rounds} rounds.\n",
+        processors,
+        model.map_or("unknown processor", |(_, model)| model),
+        read("/proc/sys/kernel/osrelease").trim(),
+        env!("CARGO_PKG_VERSION"),
+        version("dnsperf", "-h", 5),
+        version("kxdpgun", "--version", 3),
+        version("nsd", "-v", 2),
+    )
+}
+
+fn write(out: Option<&str>, text: &str) -> io::Result<()> {
+    let Some(path) = out else {
+        println!("{text}");
+        return Ok(());
+    };
+    let old = fs::read_to_string(path)?;
+    let parts = old.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    let (head, tail) =
+        parts.ok_or_else(|| io::Error::other(format!("{path} lacks the lines {BEGIN}{END}")))?;
+    fs::write(path, format!("{head}{BEGIN}{text}{END}{tail}"))
+}

@@ -1,0 +1,96 @@
+//! Coordinated omission: the server is stopped for 200 ms, and every query due meanwhile must show it.
+//!
+//! Arithmetic: queries come evenly at rate R. The one due x after the stop began waits for the rest of the stop, S - x,
+//! and for the queue before it. It is empty again at x = E, and between the two the latency falls in a straight line,
+//! S (1 - x / E). S is timed at the signals, E is where the latency is back to normal.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::signal::{SIGCONT, SIGSTOP};
+
+use crate::place::{Place, Target};
+use crate::table::{Sample, table};
+use crate::tools::{Load, Tool};
+
+const RATE_QPS: u64 = 50_000;
+const DURATION_S: u64 = 8;
+/// The server is stopped so long after the start of the tool, in the middle of its run.
+const STOP_AFTER: Duration = Duration::from_secs(4);
+const STOP: Duration = Duration::from_millis(200);
+/// Queries slower than this met the stop.
+const SLOW_S: f64 = 0.02;
+/// Below this the queue is empty.
+const NORMAL_S: f64 = 0.001;
+
+/// Runs it some times; the answer is Markdown.
+///
+/// # Errors
+/// The server or the tool cannot be started, or the tool's record cannot be read.
+pub fn measure(place: &Place, rounds: usize) -> io::Result<String> {
+    let mut rows: [[Sample; 3]; 3] = Default::default();
+    for _ in 0..rounds {
+        for (row, (measured, expected)) in rows.iter_mut().zip(once(place)?) {
+            row[0].push(measured);
+            row[1].push(expected);
+            row[2].push((measured / expected - 1.0) * 100.0);
+        }
+    }
+    let cells = |what: &str, row: &[Sample; 3], decimals: usize| {
+        vec![what.to_owned(), row[0].decimals(decimals), row[1].decimals(decimals), row[2].decimals(2)]
+    };
+    let cells = [
+        cells("queries slower than 20 ms", &rows[0], 0),
+        cells("p99, ms", &rows[1], 2),
+        cells("p99.9, ms", &rows[2], 2),
+    ];
+    Ok(table(&["sextant --io udp", "measured", "arithmetic", "off by, %"], &cells))
+}
+
+/// Measured and expected: slow queries, p99 and p99.9 in ms.
+fn once(place: &Place) -> io::Result<[(f64, f64); 3]> {
+    let server = place.serve(Target::Sockets)?;
+    let pid = server.pid();
+    let stopper = std::thread::spawn(move || -> io::Result<f64> {
+        std::thread::sleep(STOP_AFTER);
+        net::process::signal(pid, SIGSTOP)?;
+        let stopped = Instant::now();
+        std::thread::sleep(STOP);
+        net::process::signal(pid, SIGCONT)?;
+        Ok(stopped.elapsed().as_secs_f64())
+    });
+    let log = place.scratch("stall.csv");
+    let mut options = Target::Sockets.sextant_options();
+    options.extend(["--timeout", "1", "--queries"].map(str::to_owned));
+    options.push(log.display().to_string());
+    let load = Load { rate_qps: Some(RATE_QPS), duration_s: DURATION_S, sextant: options };
+    Tool::Sextant("udp").run(place, &load)?;
+    let stop_s =
+        stopper.join().map_err(|_| io::Error::other("the thread that stops the server ended early"))??;
+    let latencies_s = latencies(&log)?;
+
+    let affected = latencies_s.iter().filter(|&&latency_s| latency_s > NORMAL_S).count() as f64;
+    let slow = latencies_s.iter().filter(|&&latency_s| latency_s > SLOW_S).count() as f64;
+    let mut sorted = latencies_s;
+    sorted.sort_by(f64::total_cmp);
+    let measured_ms =
+        |share: f64| sorted[((sorted.len() as f64 * share) as usize).min(sorted.len() - 1)] * 1e3;
+    let affected = affected / (1.0 - NORMAL_S / stop_s);
+    let expected_ms = |share: f64| stop_s * (1.0 - sorted.len() as f64 * (1.0 - share) / affected) * 1e3;
+    Ok([
+        (slow, affected * (1.0 - SLOW_S / stop_s)),
+        (measured_ms(0.99), expected_ms(0.99)),
+        (measured_ms(0.999), expected_ms(0.999)),
+    ])
+}
+
+/// The latencies of all queries, from the scheduled instant, in seconds.
+fn latencies(log: &Path) -> io::Result<Vec<f64>> {
+    let text = std::fs::read_to_string(log)?;
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let at = head.iter().position(|&name| name == "latency_ns");
+    let at = at.ok_or_else(|| io::Error::other("the list of queries has no column latency_ns"))?;
+    Ok(lines.filter_map(|line| line.split(',').nth(at)?.parse::<f64>().ok()).map(|ns| ns / 1e9).collect())
+}

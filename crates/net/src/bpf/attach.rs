@@ -1,0 +1,226 @@
+//! Attaching programs to devices, and finding out whose program is there.
+
+use std::ffi::CStr;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use aya::programs::Xdp;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::object::Object;
+use super::{BpfError, objects, sys};
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, before a frame has a socket buffer.
+    Native,
+    /// In the kernel's stack, for drivers that know no XDP: slower.
+    Generic,
+}
+
+impl Mode {
+    /// `XDP_FLAGS_DRV_MODE` and `XDP_FLAGS_SKB_MODE` (linux/if_link.h).
+    fn flags(self) -> u32 {
+        match self {
+            Self::Native => 1 << 2,
+            Self::Generic => 1 << 1,
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        })
+    }
+}
+
+/// A program on a device. It is taken off when this is dropped, and when the process dies.
+#[derive(Debug)]
+pub struct Attached {
+    /// Holding it is what keeps the program there.
+    _link: OwnedFd,
+    mode: Mode,
+}
+
+impl Attached {
+    /// Where the program runs.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+}
+
+/// Attaches a program that lets everything pass. A veth needs one to take what its peer sends by `XDP_TX` or
+/// redirects; without it the frames vanish silently.
+///
+/// # Errors
+/// XDP is not available, or the device is missing, occupied or takes no program.
+pub fn attach_pass(device: u32) -> Result<Attached, BpfError> {
+    let mut object = Object::load("pass", objects::PASS, &[], &[])?;
+    attach(object.program("pass")?, device, None)
+}
+
+/// Attaches a loaded program, which stays loaded with its maps for as long as it is attached; without a mode, native is tried first, then generic.
+pub(crate) fn attach(program: &Xdp, device: u32, mode: Option<Mode>) -> Result<Attached, BpfError> {
+    let name = device_name(device)?;
+    let descriptor = program
+        .fd()
+        .map_err(|error| BpfError::Refused { name: "of the device", reason: error.to_string() })?;
+    let modes = mode.map_or(vec![Mode::Native, Mode::Generic], |mode| vec![mode]);
+    let mut reasons = Vec::new();
+    for mode in modes {
+        match sys::link_xdp(descriptor.as_fd(), device, mode.flags()) {
+            Ok(link) => return Ok(Attached { _link: link, mode }),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
+                let id = attached_program(device).ok().flatten().unwrap_or(0);
+                return Err(BpfError::Occupied { device: name, id, name: program_name(id) });
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(BpfError::Io { operation: "attaching an XDP program", error });
+            }
+            Err(error) => reasons.push(format!("{mode} mode: {}", reason(&error))),
+        }
+    }
+    Err(BpfError::Unsupported { device: name, reason: reasons.join("; ") })
+}
+
+/// What the kernel means by the error of an attachment.
+fn reason(error: &io::Error) -> String {
+    /// An error of the kernel that has no text in user space.
+    const ENOTSUPP: i32 = 524;
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | ENOTSUPP) => "the driver has none".to_owned(),
+        Some(libc::ERANGE | libc::EINVAL) => {
+            format!(
+                "{error} (often a maximum transmission unit too large for XDP, or offloads that exclude it)"
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// The name of a program, if there is one and the process may ask (CAP_SYS_ADMIN).
+fn program_name(id: u32) -> Option<String> {
+    let programs = aya::programs::loaded_programs();
+    let found = programs.filter_map(Result::ok).find(|program| program.id() == id)?;
+    found.name_as_str().filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+/// The name of a device.
+pub(crate) fn device_name(device: u32) -> Result<String, BpfError> {
+    let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];
+    // SAFETY: the array has the length that the call writes at most.
+    let found = unsafe { !libc::if_indextoname(device, name.as_mut_ptr()).is_null() };
+    if !found {
+        let error = io::Error::last_os_error();
+        return Err(BpfError::Io { operation: "looking for the network device", error });
+    }
+    // SAFETY: the call has succeeded, so it has written a string with its end.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    Ok(name.to_string_lossy().into_owned())
+}
+
+/// The number of the XDP program on a device of the thread's network namespace, whoever put it there.
+///
+/// # Errors
+/// There is no such device, or the kernel cannot be asked.
+pub fn attached_program(device: u32) -> io::Result<Option<u32>> {
+    let mut socket =
+        Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(Protocol::from(libc::NETLINK_ROUTE)))?;
+    socket.write_all(&link_request(device))?;
+    let mut answer = vec![0; 1 << 15];
+    let length = socket.read(&mut answer)?;
+    parse_link(&answer[..length])
+}
+
+/// Lengths of `struct nlmsghdr` and `struct ifinfomsg` (netlink(7), rtnetlink(7)).
+const HEADER_OCTETS: usize = 16;
+const LINK_OCTETS: usize = 16;
+
+/// A question for one device (`RTM_GETLINK`).
+fn link_request(device: u32) -> [u8; HEADER_OCTETS + LINK_OCTETS] {
+    const REQUEST: u16 = 1;
+    let mut request = [0; HEADER_OCTETS + LINK_OCTETS];
+    request[..4].copy_from_slice(&((HEADER_OCTETS + LINK_OCTETS) as u32).to_ne_bytes());
+    request[4..6].copy_from_slice(&libc::RTM_GETLINK.to_ne_bytes());
+    request[6..8].copy_from_slice(&REQUEST.to_ne_bytes());
+    request[HEADER_OCTETS + 4..HEADER_OCTETS + 8].copy_from_slice(&device.to_ne_bytes());
+    request
+}
+
+/// Finds the program's number in the answer.
+fn parse_link(answer: &[u8]) -> io::Result<Option<u32>> {
+    const ERROR: u16 = 2;
+    /// linux/if_link.h
+    const IFLA_XDP: u16 = 43;
+    const IFLA_XDP_PROG_IDS: std::ops::RangeInclusive<u16> = 4..=7;
+    let field = |at: usize| answer.get(at..at + 4).map(u32_of);
+    let kind = answer.get(4..6).map(|octets| u16::from_ne_bytes([octets[0], octets[1]]));
+    if kind == Some(ERROR) {
+        let code = field(HEADER_OCTETS).unwrap_or(0) as i32;
+        return Err(io::Error::from_raw_os_error(code.wrapping_neg()));
+    }
+    let attributes = answer.get(HEADER_OCTETS + LINK_OCTETS..).unwrap_or_default();
+    let xdp = Attributes(attributes).find(|(kind, _)| *kind == IFLA_XDP).map(|(_, octets)| octets);
+    let ids = Attributes(xdp.unwrap_or_default())
+        .filter(|(kind, octets)| IFLA_XDP_PROG_IDS.contains(kind) && octets.len() == 4);
+    Ok(ids.map(|(_, octets)| u32_of(octets)).find(|&id| id != 0))
+}
+
+fn u32_of(octets: &[u8]) -> u32 {
+    octets.try_into().map_or(0, u32::from_ne_bytes)
+}
+
+/// The attributes of a netlink message: kind and content.
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        /// The upper two bits of the kind are flags.
+        const KIND: u16 = 0x3fff;
+        let header = self.0.first_chunk::<4>()?;
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & KIND;
+        let content = self.0.get(4..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, content))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_a_program_has_none_and_a_missing_one_is_an_error() {
+        // The loopback device is number 1 in every namespace.
+        assert_eq!(attached_program(1).unwrap(), None);
+        assert_eq!(attached_program(u32::MAX >> 1).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(device_name(1).unwrap(), "lo");
+        assert!(device_name(u32::MAX).unwrap_err().to_string().contains("network device"));
+    }
+
+    #[test]
+    fn any_netlink_answer_is_read_without_a_panic() {
+        let mut answer = vec![0; 60];
+        // IFLA_XDP with the number 9 inside, then the same cut short and with wrong lengths.
+        answer[32..40].copy_from_slice(&[20, 0, 43, 0, 5, 0, 2, 0]);
+        answer[44..52].copy_from_slice(&[8, 0, 4, 0, 9, 0, 0, 0]);
+        assert_eq!(parse_link(&answer).unwrap(), Some(9));
+        for length in 0..answer.len() {
+            let _ = parse_link(&answer[..length]);
+        }
+        for at in 32..answer.len() {
+            for octet in [0, 1, 3, 255] {
+                let mut changed = answer.clone();
+                changed[at] = octet;
+                let _ = parse_link(&changed);
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! XDP programs: loading them, attaching them to devices, and taking them off again whatever happens.
+//!
+//! The programs of `bpf/` are compiled when the crate is built and embedded. An attachment is a BPF link held by a file
+//! descriptor: when the process ends, by whatever signal, the kernel closes it and the program is gone from the device.
+
+mod attach;
+mod capabilities;
+mod object;
+mod redirect;
+mod shared;
+pub(crate) mod sys;
+
+/// The compiled programs.
+pub(crate) mod objects {
+    include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+}
+
+use std::fmt;
+use std::io;
+
+pub(crate) use attach::attach;
+pub use attach::{Attached, Mode, attach_pass, attached_program};
+pub(crate) use aya::programs::ProgramFd;
+pub(crate) use object::{Counters, Object};
+pub(crate) use redirect::address_octets;
+pub use redirect::{Redirect, RedirectCounters};
+pub(crate) use shared::Shared;
+
+/// Why there is no XDP on this machine, or for this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// The crate was built without the programs; what was missing then.
+    NotBuilt(&'static str),
+    /// Capabilities that the process does not have (capabilities(7)).
+    Capabilities(Vec<&'static str>),
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotBuilt(missing) => write!(
+                f,
+                "built without XDP programs: {missing}; install clang and libbpf-dev (or set CLANG) and build again"
+            ),
+            Self::Capabilities(missing) => write!(
+                f,
+                "XDP programs need the {} {}: run as root, or 'sudo setcap {}+ep PROGRAM'",
+                if missing.len() == 1 { "capability" } else { "capabilities" },
+                missing.join(", "),
+                missing.join(",").to_lowercase()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// What went wrong with a program or its device.
+#[derive(Debug)]
+pub enum BpfError {
+    /// There is no XDP here.
+    Unavailable(Unavailable),
+    /// The kernel did not take the program `name`, for the `reason` given.
+    Refused {
+        /// The program.
+        name: &'static str,
+        /// What the kernel or the loader said, in one line.
+        reason: String,
+    },
+    /// Another program is on the device already. It is never replaced.
+    Occupied {
+        /// The device.
+        device: String,
+        /// The number of the other program, as `bpftool prog` shows it; 0 if the kernel does not say.
+        id: u32,
+        /// Its name, if the process may ask for it.
+        name: Option<String>,
+    },
+    /// The device takes no XDP program in the mode asked for.
+    Unsupported {
+        /// The device.
+        device: String,
+        /// The modes tried, with what the kernel said.
+        reason: String,
+    },
+    /// A system call failed for another reason.
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for BpfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(why) => why.fmt(f),
+            Self::Refused { name, reason } => {
+                write!(f, "the kernel refused the XDP program {name}: {reason}")
+            }
+            Self::Occupied { device, id, name } => {
+                let name = name.as_deref().map(|name| format!(" '{name}'")).unwrap_or_default();
+                write!(
+                    f,
+                    "device {device} has another XDP program already (id {id}{name}): look at it with 'bpftool prog \
+                     show id {id}', and if nothing needs it, end its program or remove it with 'ip link set {device} \
+                     xdp off'"
+                )
+            }
+            Self::Unsupported { device, reason } => {
+                write!(f, "device {device} takes no XDP program: {reason}")
+            }
+            Self::Io { operation, error } => write!(f, "{operation}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BpfError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unavailable(why) => Some(why),
+            Self::Io { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<BpfError> for io::Error {
+    fn from(error: BpfError) -> Self {
+        let kind = match &error {
+            BpfError::Unavailable(Unavailable::Capabilities(_)) => io::ErrorKind::PermissionDenied,
+            BpfError::Unavailable(Unavailable::NotBuilt(_)) | BpfError::Unsupported { .. } => {
+                io::ErrorKind::Unsupported
+            }
+            BpfError::Occupied { .. } => io::ErrorKind::ResourceBusy,
+            BpfError::Io { error, .. } => error.kind(),
+            BpfError::Refused { .. } => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// Whether XDP programs can be used at all: they were built, and the process has the capabilities they need (CAP_BPF
+/// and CAP_NET_ADMIN; CAP_SYS_ADMIN stands for the first).
+///
+/// # Errors
+/// What is missing, and how to get it.
+pub fn available() -> Result<(), Unavailable> {
+    if let Some(missing) = objects::MISSING {
+        return Err(Unavailable::NotBuilt(missing));
+    }
+    let missing = capabilities::missing();
+    if missing.is_empty() { Ok(()) } else { Err(Unavailable::Capabilities(missing)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_remedy() {
+        let text = Unavailable::Capabilities(vec!["CAP_BPF", "CAP_NET_ADMIN"]).to_string();
+        assert!(text.contains("capabilities CAP_BPF, CAP_NET_ADMIN"), "{text}");
+        assert!(text.contains("setcap cap_bpf,cap_net_admin+ep"), "{text}");
+        let text = Unavailable::NotBuilt("clang could not be run").to_string();
+        assert!(text.contains("clang could not be run") && text.contains("libbpf-dev"), "{text}");
+    }
+
+    #[test]
+    fn a_foreign_program_is_named_with_the_way_to_remove_it() {
+        let error = BpfError::Occupied { device: "eth0".into(), id: 7, name: Some("xdp_lb".into()) };
+        let text = error.to_string();
+        assert!(text.contains("id 7 'xdp_lb'") && text.contains("ip link set eth0 xdp off"), "{text}");
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::ResourceBusy);
+    }
+}

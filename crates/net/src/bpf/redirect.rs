@@ -1,0 +1,92 @@
+//! The program that hands a server's answers to AF_XDP sockets.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, AsRawFd};
+
+use aya::maps::{MapData, XskMap};
+
+use super::attach::{Attached, Mode, attach};
+use super::object::{Counters, Object, refused};
+use super::{BpfError, objects};
+
+/// The redirect program on a device.
+pub struct Redirect {
+    sockets: XskMap<MapData>,
+    counters: Counters<2>,
+    attached: Attached,
+}
+
+/// What became of the server's answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RedirectCounters {
+    /// Handed to the socket of their queue. Full rings count them in their own statistics (`XDP_STATISTICS`).
+    pub taken: u64,
+    /// Arrived on a queue without a socket, and dropped.
+    pub wrong_queue: u64,
+}
+
+impl Redirect {
+    /// Puts the program on a device: UDP datagrams from `server` to one of `local_ports` go to the socket of the queue
+    /// they arrive on, of `queues` queues; all else passes. Without a mode, native is tried first, then generic.
+    ///
+    /// # Errors
+    /// XDP is not available, or the device is missing, occupied or takes no program.
+    pub fn attach(
+        device: u32,
+        server: SocketAddr,
+        local_ports: &RangeInclusive<u16>,
+        queues: u32,
+        mode: Option<Mode>,
+    ) -> Result<Self, BpfError> {
+        let mut object = Object::load(
+            "redirect",
+            objects::REDIRECT,
+            &[
+                ("server_address", &address_octets(server.ip())),
+                ("server_port", &server.port().to_be_bytes()),
+                ("server_is_ipv6", &[u8::from(server.is_ipv6())]),
+                ("first_port", &local_ports.start().to_ne_bytes()),
+                ("last_port", &local_ports.end().to_ne_bytes()),
+            ],
+            &[("sockets", queues.max(1))],
+        )?;
+        let sockets = XskMap::try_from(object.take_map("sockets")?);
+        let sockets = sockets.map_err(|error| refused("redirect", &error))?;
+        let counters = object.counters("counters")?;
+        let attached = attach(object.program("redirect")?, device, mode)?;
+        Ok(Self { sockets, counters, attached })
+    }
+
+    /// Names the socket for a queue. It must be bound to this device and queue.
+    ///
+    /// # Errors
+    /// The queue is beyond the number given, or the socket is no AF_XDP socket.
+    pub fn set_socket(&mut self, queue: u32, socket: &impl AsFd) -> Result<(), BpfError> {
+        let set = self.sockets.set(queue, socket.as_fd().as_raw_fd(), 0);
+        set.map_err(|error| refused("redirect", &error))
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> RedirectCounters {
+        let [taken, wrong_queue] = self.counters.read();
+        RedirectCounters { taken, wrong_queue }
+    }
+
+    /// Where the program runs.
+    pub fn mode(&self) -> Mode {
+        self.attached.mode()
+    }
+}
+
+/// An address as the programs keep it: 16 octets, of which IPv4 uses the first four.
+pub(crate) fn address_octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => {
+            let mut octets = [0; 16];
+            octets[..4].copy_from_slice(&v4.octets());
+            octets
+        }
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
