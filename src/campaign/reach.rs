@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::workload::{Workload, WorkloadSpec};
+use engine::workload::{Variation, Workload, WorkloadSpec};
 use net::transport::Sources;
 use net::udp::Options;
 
@@ -53,7 +53,12 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
     let bound = sources.bind(0, server, &Options::default()).map_err(unusable)?;
     let first_name = tester.next_name.wrapping_sub(1);
     let spec = WorkloadSpec { first_name, ..target.workload.clone() };
-    let workload = Workload::new(spec).map_err(|error| error.to_string())?;
+    let mut workload = Workload::new(spec).map_err(|error| error.to_string())?;
+    if workload.is_streamed() {
+        // Its queries come with the trial; any other does as well.
+        let spec = WorkloadSpec { variation: Variation::default(), ..workload.spec().clone() };
+        workload = Workload::new(spec).map_err(|error| error.to_string())?;
+    }
     let cannot = |error: std::io::Error| format!("cannot send to {server}: {error}");
     let socket = UdpSocket::from(bound.as_fd().try_clone_to_owned().map_err(cannot)?);
     socket.set_nonblocking(false).map_err(cannot)?;

@@ -41,7 +41,7 @@ pub struct Target {
     pub load: Model,
     /// The server's process, if it runs here.
     pub pid: Option<u32>,
-    /// Keep a log of every query of a trial ([`Tried::log`]).
+    /// Keep a log of every query of a trial (it comes back with the trial).
     pub log: bool,
 }
 

@@ -53,10 +53,8 @@ pub struct WorkloadArgs {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// How the queries lie in time: constant, poisson[:SEED], steps:RATE,RATE,... (equal parts), ramp:FROM-TO,
-    /// burst:QUERIES (back to back, at the average rate); or a closed loop: closed:WINDOW (outstanding queries of each
-    /// thread), experiments:SLOTS[xCOUNT] (of 256 queries, as dns64perf2 makes them)
-    #[arg(long, value_name = "MODEL", default_value = "constant")]
+    /// How the queries lie in time: constant, poisson, steps, ramp, burst, or a closed loop
+    #[arg(long, value_name = "MODEL", default_value = "constant", help = LOAD_HELP)]
     load: Model,
     /// Set DO: ask for DNSSEC records
     #[arg(long)]
@@ -80,6 +78,11 @@ pub struct WorkloadArgs {
     #[arg(long)]
     cookie: bool,
 }
+
+/// In words that the documentation would take for links.
+const LOAD_HELP: &str = "How the queries lie in time: constant, poisson[:SEED], steps:RATE,RATE,... (equal parts), \
+    ramp:FROM-TO, burst:QUERIES (back to back, at the average rate); or a closed loop: closed:WINDOW (outstanding queries \
+    of each thread), experiments:SLOTS[xCOUNT] (of 256 queries, as dns64perf2 makes them)";
 
 fn exponent(text: &str) -> Result<f64, String> {
     let exponent = text.parse().ok().filter(|exponent| (0.01..=20.0).contains(exponent));

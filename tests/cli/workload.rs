@@ -8,8 +8,11 @@ use serde_json::Value;
 use super::running::{alone, auth, command, sextant, stderr};
 
 fn trial(server: &str, options: &str) -> Output {
-    let options: Vec<&str> = options.split_whitespace().collect();
-    sextant(&[&["trial", "--server", server, "--duration", "0.3", "--json"], &options[..]].concat())
+    let mut options: Vec<&str> = options.split_whitespace().collect();
+    if !options.contains(&"--duration") {
+        options.extend(["--duration", "0.3"]);
+    }
+    sextant(&[&["trial", "--server", server, "--json"], &options[..]].concat())
 }
 
 fn number(trial: &Value, name: &str) -> u64 {
@@ -56,7 +59,7 @@ fn every_load_is_sent_in_full_and_called_by_its_name() {
         ("burst:16", "--rate 1000", 300),
         ("steps:500,1000,1500", "", 300),
         ("ramp:500-1500", "", 300),
-        ("experiments:4x2", "", 512),
+        ("experiments:4x2", "--duration 30", 512),
     ] {
         let trial = check(&trial(&server, &format!("--load {load} {options}")), load);
         assert_eq!((number(&trial, "sent"), trial["load"].as_str()), (sent, Some(load)), "{trial}");
