@@ -58,7 +58,12 @@ impl Row {
     }
 
     fn measure(&mut self, place: &Place) -> io::Result<()> {
-        let load = |rate_qps| Load { rate_qps, duration_s: RUN_S, sextant: self.target.sextant_options() };
+        let load = |rate_qps| Load {
+            rate_qps,
+            duration_s: RUN_S,
+            timeout_s: 0.25,
+            sextant: self.target.sextant_options(),
+        };
         let told = match self.tool {
             Tool::Dnsperf | Tool::Resperf => self.tool.run(place, &load(None))?,
             Tool::Sextant(_) => {

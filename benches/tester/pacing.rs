@@ -70,6 +70,7 @@ impl Row {
         let load = Load {
             rate_qps: Some(self.rate_qps),
             duration_s: RUN_S,
+            timeout_s: 0.25,
             sextant: self.receiver.sextant_options(),
         };
         self.tool.run(place, &load)?;

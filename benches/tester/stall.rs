@@ -62,9 +62,8 @@ fn once(place: &Place) -> io::Result<[(f64, f64); 3]> {
     });
     let log = place.scratch("stall.csv");
     let mut options = Target::Sockets.sextant_options();
-    options.extend(["--timeout", "1", "--queries"].map(str::to_owned));
-    options.push(log.display().to_string());
-    let load = Load { rate_qps: Some(RATE_QPS), duration_s: DURATION_S, sextant: options };
+    options.extend(["--queries".to_owned(), log.display().to_string()]);
+    let load = Load { rate_qps: Some(RATE_QPS), duration_s: DURATION_S, timeout_s: 1.0, sextant: options };
     Tool::Sextant("udp").run(place, &load)?;
     let stop_s =
         stopper.join().map_err(|_| io::Error::other("the thread that stops the server ended early"))??;

@@ -49,6 +49,8 @@ pub struct Load {
     pub rate_qps: Option<u64>,
     /// Seconds.
     pub duration_s: u64,
+    /// Timeout of `sextant trial`, in seconds.
+    pub timeout_s: f64,
     /// Options for `sextant trial` that say what to ask and expect.
     pub sextant: Vec<String>,
 }
@@ -97,7 +99,8 @@ impl Tool {
                 let server = place.server.to_string();
                 let rate = rate.unwrap_or_default();
                 command.args(["trial", "--json", "--server", &server, "--io", io, "--rate", &rate]);
-                command.args(["--duration", &duration, "--timeout", "0.25", "--cpus", TESTER_CPU]);
+                let timeout = load.timeout_s.to_string();
+                command.args(["--duration", &duration, "--timeout", &timeout, "--cpus", TESTER_CPU]);
                 command.args(&load.sextant);
             }
             Self::Dnsperf => {
