@@ -36,6 +36,7 @@ pub fn caveats(results: &Results) -> Vec<Caveat> {
     all.extend(state_caveat(results));
     all.extend(selftest_caveat(results));
     all.extend(ceiling_caveat(results));
+    all.extend(cache_caveat(results));
     all.extend(trust_caveats(results));
     all.extend(deviation_caveat(results));
     all.extend(finding_caveats(results));
@@ -97,6 +98,24 @@ fn selftest_caveat(results: &Results) -> Option<Caveat> {
             "RFC 8219 9.2.1 asks for one before any rate is measured: the Tester may be the limit.",
         )),
     }
+}
+
+/// The load of the AuthDNS in a trial with a cached share c and a AAAA share a is (1 - c) * (2 - a) for each query.
+fn cache_caveat(results: &Results) -> Option<Caveat> {
+    let settings = &results.settings;
+    let share = |pct: u8| f64::from(pct) / 100.0;
+    let (cached, native) = (share(settings.cached_share_pct), share(settings.aaaa_share_pct));
+    let expected = (1.0 - cached) * (2.0 - native);
+    let trials = results.runs.iter().flat_map(|run| &run.trials);
+    let seen =
+        trials.filter_map(|trial| trial.observation.as_ref()?.auth_queries_per_query).reduce(f64::min)?;
+    (cached > 0.0 && seen > expected * 1.1 + 0.02).then(|| {
+        let text = format!(
+            "At least {seen:.2} queries came to the AuthDNS for each query, where {expected:.2} were expected: the server \
+             did not answer the cached share from a cache."
+        );
+        caveat(Severity::Warning, "Not cached", text)
+    })
 }
 
 fn ceiling_caveat(results: &Results) -> Option<Caveat> {
@@ -199,4 +218,26 @@ pub fn deviations(results: &Results) -> Vec<String> {
         all.push(format!("a timeout of {} where at most 1 s is asked", seconds(settings.timeout_s)));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::record::{Observation, Run, Trial};
+
+    #[test]
+    fn a_share_that_was_not_cached_is_said_to_be_so() {
+        for (auth_queries_per_query, warned) in [(1.0, false), (1.2, true), (2.0, true)] {
+            let seen = Observation {
+                auth_queries_per_query: Some(auth_queries_per_query),
+                ..Observation::default()
+            };
+            let trial = Trial { observation: Some(seen), ..Trial::default() };
+            let mut results = crate::campaign::empty_results("bench");
+            results.runs = vec![Run { trials: vec![trial], ..Run::default() }];
+            assert!(cache_caveat(&results).is_none(), "nothing was to be cached");
+            results.settings.cached_share_pct = 50;
+            assert_eq!(cache_caveat(&results).is_some(), warned, "{auth_queries_per_query}");
+        }
+    }
 }

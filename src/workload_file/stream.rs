@@ -54,9 +54,12 @@ impl FileFeeds {
         let (source, version) = (self.source.clone(), self.version);
         // It ends when the lanes are gone.
         std::thread::spawn(move || {
-            if let Err(error) = Reader::new(&source, outlets).run(&version) {
+            let mut reader = Reader::new(&source, outlets);
+            if let Err(error) = reader.run(&version) {
+                // Before the lanes see that nothing more will come, which dropping the reader tells them.
                 *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
             }
+            drop(reader);
         });
         feeds
     }
@@ -151,7 +154,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads the file again and again until the lanes are gone.
-    fn run(mut self, version: &Version) -> Result<(), FileError> {
+    fn run(&mut self, version: &Version) -> Result<(), FileError> {
         let path = &self.source.path;
         loop {
             let file = File::open(path).map_err(|error| FileError::Io(path.clone(), error))?;
