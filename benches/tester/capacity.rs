@@ -10,6 +10,10 @@ use crate::tools::{Load, Told, Tool};
 const RUN_S: u64 = 2;
 /// The search for a rate ends when its bracket is narrower than this ratio.
 const WIDTH: f64 = 1.03;
+/// Runs at a rate before it is given up.
+const ATTEMPTS: usize = 3;
+/// With a smaller share of answers than this a run is not repeated.
+const HOPELESS: f64 = 0.9;
 /// A search starts here, in q/s.
 const START_QPS: f64 = 100_000.0;
 
@@ -82,7 +86,7 @@ impl Row {
         Ok(())
     }
 
-    /// The run at the highest rate that is good; a bad run is repeated once, for the machine is not ours alone.
+    /// The run at the highest rate that is good; a bad run is repeated, for the machine is not ours alone.
     fn highest(
         &self,
         run: impl Fn(u64) -> io::Result<Told>,
@@ -93,7 +97,10 @@ impl Row {
         let mut rate = self.near_qps;
         while high / low > WIDTH && rate > 1000.0 {
             let mut told = run(rate as u64)?;
-            if !good(&told) {
+            for _ in 1..ATTEMPTS {
+                if good(&told) || (told.answered as f64) < HOPELESS * told.sent as f64 {
+                    break;
+                }
                 told = run(rate as u64)?;
             }
             if good(&told) {

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use dns64::names::{self, LABEL_LENGTH};
+use net::bpf::Attached;
 use net::process;
 use serde_json::Value;
 use sextant::lab::network::{Lab, LabSpec, Role};
@@ -92,6 +93,15 @@ impl Place {
         command
     }
 
+    /// A program on the Tester's device, without which a veth does not take what an XDP reflector sends. Tools that bring
+    /// their own cannot start while it is there.
+    ///
+    /// # Errors
+    /// The device has a program.
+    pub fn pass(&self) -> io::Result<Attached> {
+        self.lab.attach_pass(Role::Tester, Role::Dut)
+    }
+
     /// Takes a program that a tool has left behind from the Tester's device.
     ///
     /// # Errors
@@ -144,6 +154,7 @@ impl Place {
     fn wait_for_answers(&self, target: Target) -> io::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(30);
         let server = self.server.to_string();
+        let _pass = self.pass()?;
         while Instant::now() < deadline {
             let mut command = self.tester_command(env!("CARGO_BIN_EXE_sextant"));
             command.args(["trial", "--json", "--rate", "50", "--duration", "0.1", "--timeout", "0.2"]);

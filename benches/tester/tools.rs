@@ -71,6 +71,7 @@ impl Tool {
     /// # Errors
     /// It cannot be started, or says nothing that can be read.
     pub fn run(self, place: &Place, load: &Load) -> io::Result<Told> {
+        let _pass = if self.has_sockets() { Some(place.pass()?) } else { None };
         let before = busy_s()?;
         let output = self.command(place, load).output()?;
         let busy_s = busy_s()? - before;
@@ -87,6 +88,11 @@ impl Tool {
         let mut told = told.ok_or_else(|| unreadable(&self.name(), &output))?;
         told.busy_us = busy_s * 1e6 / told.answered.max(1) as f64;
         Ok(told)
+    }
+
+    /// Whether its packets pass the kernel's stack.
+    fn has_sockets(self) -> bool {
+        !matches!(self, Self::Sextant("xdp" | "kernel") | Self::Kxdpgun(_))
     }
 
     fn command(self, place: &Place, load: &Load) -> Command {

@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use engine::workload::{Variation, Workload, WorkloadSpec};
+use net::bpf::{Attached, attach_pass};
+use net::link::device_to;
 use net::transport::Sources;
 use net::udp::Options;
 
@@ -50,6 +52,8 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
         tester.sources.check(tester.source_ports, server).map_err(unusable)?;
         sources.addresses = tester.sources.addresses;
     }
+    // A veth takes what a server's XDP program sends only where it has a program itself.
+    let _pass = (!tester.backend.has_sockets()).then(|| pass(server));
     let bound = sources.bind(0, server, &Options::default()).map_err(unusable)?;
     let first_name = tester.next_name.wrapping_sub(1);
     let spec = WorkloadSpec { first_name, ..target.workload.clone() };
@@ -94,6 +98,11 @@ pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
         "{last} from {server} in {ATTEMPTS} s: is the server running, and does it allow this client?"
     )
     .into())
+}
+
+/// A program on the server's device that lets everything pass; whoever cannot have it need not.
+fn pass(server: SocketAddr) -> Option<Attached> {
+    attach_pass(device_to(server).ok()?.index).ok()
 }
 
 /// Whether a reply with the ID of this attempt, or of one before, came.

@@ -12,6 +12,7 @@ pub mod link;
 pub mod live;
 pub mod measure;
 pub mod netns;
+mod patience;
 pub mod poll;
 pub mod process;
 pub mod sim;

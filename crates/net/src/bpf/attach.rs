@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::object::Object;
 use super::{BpfError, objects, sys};
+use crate::patience::patiently;
 
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,11 @@ pub fn attach_pass(device: u32) -> Result<Attached, BpfError> {
 
 /// Attaches a loaded program, which stays loaded with its maps for as long as it is attached; without a mode, native is tried first, then generic.
 pub(crate) fn attach(program: &Xdp, device: u32, mode: Option<Mode>) -> Result<Attached, BpfError> {
+    let is_taken = |error: &BpfError| matches!(error, BpfError::Occupied { .. });
+    patiently(is_taken, || attach_once(program, device, mode))
+}
+
+fn attach_once(program: &Xdp, device: u32, mode: Option<Mode>) -> Result<Attached, BpfError> {
     let name = device_name(device)?;
     let descriptor = program
         .fd()

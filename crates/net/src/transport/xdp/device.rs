@@ -4,16 +4,15 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use super::error::XdpError;
 use super::post::Mailbox;
 use super::socket::{self, Failed, Queue, XdpSocket};
 use super::source::Reserved;
 use crate::bpf::{self, BpfError, Mode, Redirect, RedirectCounters};
-use crate::clock;
 use crate::frame;
 use crate::link::{self, Device, Path};
+use crate::patience::patiently;
 
 /// What the lanes share.
 #[derive(Clone, Debug)]
@@ -64,10 +63,6 @@ const DEVICE_FRAMES_MAX: u32 = 65_536;
 const MANY_QUEUES_FRAMES: u32 = 1024;
 /// The kernel keeps so much of each chunk before the frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM_OCTETS: usize = 256;
-
-/// How long the kernel may take to free what somebody has left, and how often it is looked whether it has.
-const PATIENCE_NS: u64 = 2_000_000_000;
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The program on the device and what belongs to it, shared by the lanes. The device is free again when the last of them
 /// is dropped, or the process ends in any way.
@@ -122,8 +117,7 @@ impl XdpDevice {
             return Err(XdpError::Sources(message));
         }
         let (server, ports, all) = (config.server, reserved.ports(), available as u32);
-        let attach = || Redirect::attach(path.device.index, server, &ports, all, config.mode);
-        let redirect = patiently(|occupied| matches!(occupied, BpfError::Occupied { .. }), attach)?;
+        let redirect = Redirect::attach(path.device.index, server, &ports, all, config.mode)?;
         Ok(Arc::new(Self {
             lanes,
             sockets_per_lane,
@@ -212,19 +206,6 @@ fn frames_per_queue(wanted: u32, queues: u32) -> u32 {
     let share = (DEVICE_FRAMES_MAX / queues.max(1)).max(MANY_QUEUES_FRAMES);
     let most = (share + 1).next_power_of_two() / 2;
     wanted.clamp(1, RECEIVE_FRAMES_MAX).next_power_of_two().min(most)
-}
-
-/// Tries again for a while as long as the error is that somebody else is there.
-fn patiently<T, E>(is_taken: impl Fn(&E) -> bool, attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
-    let until_ns = clock::monotonic_ns() + PATIENCE_NS;
-    loop {
-        match attempt() {
-            Err(error) if is_taken(&error) && clock::monotonic_ns() < until_ns => {
-                std::thread::sleep(LOOK_EVERY);
-            }
-            result => return result,
-        }
-    }
 }
 
 /// Nothing that is locked here can be left half done by a panic.
