@@ -110,7 +110,7 @@ impl Row {
             }
             rate = match (low > 0.0, high.is_finite()) {
                 (true, true) => (low * high).sqrt(),
-                (true, false) => low * 1.25,
+                (true, false) => low * 1.6,
                 (false, _) => high / 1.25,
             };
         }
