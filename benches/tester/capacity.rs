@@ -73,10 +73,10 @@ impl Row {
             Tool::Sextant(_) => {
                 self.highest(|rate| self.tool.run(place, &load(Some(rate))), |told| told.passed)?
             }
-            // It counts what it can: the best that it gets answered at any rate.
+            // It sends fewer than it was told without a word.
             Tool::Kxdpgun(_) => self.highest(
                 |rate| self.tool.run(place, &load(Some(rate))),
-                |told| told.answered as f64 > 0.98 * told.sent as f64,
+                |told, rate| told.answered_qps() > 0.98 * rate,
             )?,
         };
         self.near_qps = told.answered_qps().max(START_QPS / 10.0);
@@ -90,7 +90,7 @@ impl Row {
     fn highest(
         &self,
         run: impl Fn(u64) -> io::Result<Told>,
-        good: impl Fn(&Told) -> bool,
+        good: impl Fn(&Told, f64) -> bool,
     ) -> io::Result<Told> {
         let mut best = Told::default();
         let (mut low, mut high) = (0.0, f64::INFINITY);
@@ -98,12 +98,12 @@ impl Row {
         while high / low > WIDTH && rate > 1000.0 {
             let mut told = run(rate as u64)?;
             for _ in 1..ATTEMPTS {
-                if good(&told) || (told.answered as f64) < HOPELESS * told.sent as f64 {
+                if good(&told, rate) || (told.answered as f64) < HOPELESS * told.sent as f64 {
                     break;
                 }
                 told = run(rate as u64)?;
             }
-            if good(&told) {
+            if good(&told, rate) {
                 (low, best) = (rate, told);
             } else {
                 high = rate;
