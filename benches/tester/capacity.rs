@@ -71,7 +71,7 @@ impl Row {
         let told = match self.tool {
             Tool::Dnsperf | Tool::Resperf => self.tool.run(place, &load(None))?,
             Tool::Sextant(_) => {
-                self.highest(|rate| self.tool.run(place, &load(Some(rate))), |told| told.passed)?
+                self.highest(|rate| self.tool.run(place, &load(Some(rate))), |told, _| told.passed)?
             }
             // It sends fewer than it was told without a word.
             Tool::Kxdpgun(_) => self.highest(
