@@ -51,7 +51,9 @@ fn arguments() -> io::Result<Arguments> {
         }
     }
     if arguments.rounds == 0 {
-        return Err(io::Error::other("usage: [--rounds N] [--out FILE] [capacity|pacing|rates|stall]..."));
+        return Err(io::Error::other(
+            "usage: [--rounds N] [--out FILE] [capacity|sockets|xdp|nsd|pacing|rates|stall]...",
+        ));
     }
     Ok(arguments)
 }
@@ -63,9 +65,15 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         arguments.sections.is_empty() || arguments.sections.iter().any(|wanted| wanted == section)
     };
     let mut text = format!("{}\n", conditions(rounds));
-    if wanted("capacity") {
+    let targets = [("sockets", Target::Sockets), ("xdp", Target::Xdp), ("nsd", Target::Nsd)];
+    let targets: Vec<Target> = targets
+        .into_iter()
+        .filter(|(name, _)| wanted("capacity") || wanted(name))
+        .map(|target| target.1)
+        .collect();
+    if !targets.is_empty() {
         text += "## Answered queries, one processor\n\n";
-        text += &capacity::measure(&place, &[Target::Sockets, Target::Xdp, Target::Nsd], &tools(), rounds)?;
+        text += &capacity::measure(&place, &targets, &tools(), rounds)?;
     }
     if wanted("pacing") {
         text += "\n## Evenness\n\n";

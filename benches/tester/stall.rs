@@ -69,7 +69,7 @@ fn once(place: &Place) -> io::Result<[(f64, f64); 3]> {
         stopper.join().map_err(|_| io::Error::other("the thread that stops the server ended early"))??;
     let latencies_s = latencies(&log)?;
 
-    let affected = latencies_s.iter().filter(|&&latency_s| latency_s > NORMAL_S).count() as f64;
+    let affected = affected(&latencies_s) as f64;
     let slow = latencies_s.iter().filter(|&&latency_s| latency_s > SLOW_S).count() as f64;
     let mut sorted = latencies_s;
     sorted.sort_by(f64::total_cmp);
@@ -82,6 +82,15 @@ fn once(place: &Place) -> io::Result<[(f64, f64); 3]> {
         (measured_ms(0.99), expected_ms(0.99)),
         (measured_ms(0.999), expected_ms(0.999)),
     ])
+}
+
+/// How many queries in a row, the slowest among them, waited: those due from the stop on until the queue was empty.
+fn affected(latencies_s: &[f64]) -> usize {
+    let slowest =
+        (0..latencies_s.len()).max_by(|&a, &b| latencies_s[a].total_cmp(&latencies_s[b])).unwrap_or(0);
+    let waited = |latency_s: &&f64| **latency_s > NORMAL_S;
+    let (before, after) = latencies_s.split_at(slowest);
+    before.iter().rev().take_while(waited).count() + after.iter().take_while(waited).count()
 }
 
 /// The latencies of all queries, from the scheduled instant, in seconds.
