@@ -290,16 +290,13 @@ impl Tester {
 
     /// Whether IDs tell the queries in flight apart (RFC 5452 9.2: of one source, none may share one).
     fn enough_ports(&self, schedule: &Schedule, target: &Target) -> Result<(), MeasureError> {
-        const IDS: u128 = 1 << 16;
+        const IDS: u64 = 1 << 16;
         let in_flight = match schedule.model {
-            Model::Window { queries } => u128::from(queries) * self.cpus.len().max(1) as u128,
+            Model::Window { queries } => u64::from(queries) * self.cpus.len().max(1) as u64,
             Model::Experiments { .. } => IDS,
-            _ => {
-                let in_time = u128::from(schedule.peak_qps()) * u128::from(target.timeout_ns) / 1_000_000_000;
-                in_time.min(schedule.queries.into())
-            }
+            _ => schedule.due_within(target.timeout_ns).min(schedule.queries),
         };
-        let (have, need) = (self.source_ports as u64, in_flight.div_ceil(IDS) as u64);
+        let (have, need) = (self.source_ports as u64, in_flight.div_ceil(IDS));
         if need > have { Err(MeasureError::TooFewPorts { have, need }) } else { Ok(()) }
     }
 
