@@ -187,7 +187,6 @@ impl Tester {
         duration_ns: u64,
     ) -> Result<Tried, MeasureError> {
         let spec = WorkloadSpec { first_name: self.next_name, ..target.workload.clone() };
-        let names = spec.names.size();
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
         let cold = self.warm_up(&plan, auth, &workload).map_err(MeasureError::Io)?;
@@ -198,8 +197,7 @@ impl Tester {
         let before = Reading::take(&observer, auth);
         let measured = self.measure(&plan, auth, &workload).map_err(MeasureError::Io)?;
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
-        let asked = workload.names_needed(measured.schedule.queries).max(measured.schedule.queries);
-        self.next_name = self.next_name.wrapping_add(asked) & (names - 1);
+        self.next_name = workload.first_name_after(measured.schedule.queries);
 
         // It reads the device's counters itself, and a driver may count the answers that it takes among the dropped.
         let own_account = self.backend == Backend::Kernel;

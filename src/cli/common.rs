@@ -13,7 +13,7 @@ use dns64::{NameSpace, Prefix};
 use engine::pacer::Model;
 use engine::record::Settings;
 use engine::trial::{Tolerance, Validity};
-use engine::workload::{Variation, WorkloadSpec};
+use engine::workload::{PLACES, Variation, WorkloadSpec};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -183,7 +183,12 @@ impl QueryArgs {
     /// The index of the first name.
     pub fn first_name(&self) -> u64 {
         let by_time = (net::clock::realtime_ns() / 1000).wrapping_mul(0x9e37_79b9);
-        self.first_name.unwrap_or(by_time) & (self.names.size() - 1)
+        self.first_name.unwrap_or(by_time) & (self.places() - 1)
+    }
+
+    /// How many indexes there are: those of the range, where its names are asked in turn.
+    pub fn places(&self) -> u64 {
+        if self.workload.asks_in_turn() { self.names.size() } else { PLACES }
     }
 
     /// The part of the record's settings that these options fix.

@@ -98,6 +98,11 @@ impl WorkloadArgs {
         }
     }
 
+    /// Whether the names of the range are asked one after another.
+    pub fn asks_in_turn(&self) -> bool {
+        self.zipf.is_none() && !self.random_labels && self.input.is_none()
+    }
+
     /// The load where a rate is searched for.
     ///
     /// # Errors
@@ -135,6 +140,11 @@ impl WorkloadArgs {
     pub fn apply(&self, query: &QueryArgs, target: &mut Target) -> Result<(), Failure> {
         if self.agent != Agent::default() && query.first_name.is_none() {
             let message = "--agent: the Measurers share names only if all are given the same --first-name";
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
+        if let Some(beyond) = query.first_name.filter(|first| *first >= query.places()) {
+            let last = query.places() - 1;
+            let message = format!("--first-name {beyond}: the names are numbered from 0 to {last}");
             return Err(Failure::new(EXIT_USAGE, message));
         }
         let any_response =

@@ -120,6 +120,7 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("--rate 10 --shuffle", "--input"),
         ("--rate 10 --agent 2/2", "same --first-name"),
         ("--rate 10 --agent 3/2 --first-name 0", "write K/N"),
+        ("--rate 10 --names 10.0.0.0/24 --first-name 256", "numbered from 0 to 255"),
         ("--rate 10 --ecs 10.0.0.0", "write ADDRESS/LENGTH"),
         ("--rate 10 --padding 0", "0 is not in 1..=468"),
         ("--rate 10 --input /nonexistent", "cannot read queries from /nonexistent"),
