@@ -136,20 +136,20 @@ pub enum ValidityArg {
     Response,
 }
 
-impl ValidityArg {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Compat => "compat",
-            Self::Response => "response",
-        }
-    }
-}
-
 impl QueryArgs {
     /// The timeout in ns.
     pub fn timeout_ns(&self) -> u64 {
         u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Which answers count: of queries whose answers nobody knows any response does.
+    fn counted(&self) -> Validity {
+        match self.validity {
+            ValidityArg::Strict if self.workload.expects_any_response() => Validity::Response,
+            ValidityArg::Strict => Validity::Strict,
+            ValidityArg::Compat => Validity::Compat,
+            ValidityArg::Response => Validity::Response,
+        }
     }
 
     /// The target these options describe.
@@ -170,11 +170,7 @@ impl QueryArgs {
             timeout_ns,
             listen_ns: listen_ns.max(timeout_ns),
             tolerance: Tolerance::for_timeout(timeout_ns),
-            validity: match self.validity {
-                ValidityArg::Strict => Validity::Strict,
-                ValidityArg::Compat => Validity::Compat,
-                ValidityArg::Response => Validity::Response,
-            },
+            validity: self.counted(),
             pid: None,
             log: false,
         }
@@ -199,7 +195,7 @@ impl QueryArgs {
             first_name: tester.next_name,
             suffix: self.suffix.to_string().trim_end_matches('.').to_owned(),
             prefix: self.prefix.to_string(),
-            validity: self.validity.name().to_owned(),
+            validity: self.counted().name().to_owned(),
             aaaa_share_pct: self.aaaa_share,
             threads: tester.cpus.len(),
             source_ports: tester.source_ports,

@@ -6,7 +6,6 @@ use clap::Args;
 use dns64::Range;
 use engine::pacer::Model;
 use engine::record::Settings;
-use engine::trial::Validity;
 use engine::workload::{Agent, Choice, QueryOptions, TypeMix, Variation};
 
 use super::common::{Failure, QueryArgs, ValidityArg};
@@ -103,6 +102,11 @@ impl WorkloadArgs {
         self.zipf.is_none() && !self.random_labels && self.input.is_none()
     }
 
+    /// Whether nobody knows the answers to the queries.
+    pub fn expects_any_response(&self) -> bool {
+        self.random_labels || self.input.is_some()
+    }
+
     /// The load where a rate is searched for.
     ///
     /// # Errors
@@ -147,11 +151,6 @@ impl WorkloadArgs {
             let message = format!("--first-name {beyond}: the names are numbered from 0 to {last}");
             return Err(Failure::new(EXIT_USAGE, message));
         }
-        let any_response =
-            query.validity == ValidityArg::Response || self.random_labels || self.input.is_some();
-        if any_response && target.validity == Validity::Strict {
-            target.validity = Validity::Response;
-        }
         target.load = self.load();
         target.workload.variation = Variation {
             choice: self.choice()?,
@@ -166,7 +165,7 @@ impl WorkloadArgs {
                 ecs: self.ecs,
                 cookie: self.cookie,
             },
-            any_response,
+            any_response: query.validity == ValidityArg::Response || self.expects_any_response(),
             seed: self.seed,
         };
         Ok(())

@@ -86,6 +86,7 @@ fn files_and_pipes_are_asked_over_and_over() {
     let mixed = check(&output, "text");
     let half = |rcode: &str| number(&mixed["rcodes"], rcode);
     assert_eq!((half("NOERROR"), half("REFUSED")), (150, 150), "{mixed}");
+    assert_eq!(mixed["validity"], "response", "nobody knows the answers to a file");
     assert!(stderr(&output).contains("line 4: a name without a query type"), "{}", stderr(&output));
     let wire = format!("--rate 1000 --input {} --input-format wire", path("wire"));
     assert_eq!(number(&check(&trial(&server, &wire), "wire")["rcodes"], "NXDOMAIN"), 300);
