@@ -112,6 +112,8 @@ impl fmt::Display for MeasureError {
                 }
                 f.write_str("lower the rate, --duration, --timeout or --threads")
             }
+            // A reason in words, or what the system says of a socket.
+            Self::Io(error) if error.get_ref().is_some() => error.fmt(f),
             Self::Io(error) => write!(f, "the Measurer's sockets failed: {error}"),
         }
     }
