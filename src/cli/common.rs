@@ -110,7 +110,7 @@ pub struct QueryArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub aaaa_share: u8,
     /// Prefix of those AAAA records
-    #[arg(long, value_name = "PREFIX", default_value_t = ZoneConfig::default().aaaa_prefix)]
+    #[arg(long, value_name = "PREFIX", default_value_t = ZoneConfig::default().aaaa_prefix, requires = "aaaa_share")]
     pub aaaa_prefix: Prefix,
     /// Payload size of an OPT record in every query, in octets; by default there is none, as with dns64perf++
     #[arg(long, value_name = "OCTETS")]

@@ -62,6 +62,7 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let mut target = args.query.target(args.server, listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
+    args.query.workload.check_threads(tester.cpus.len())?;
     let cannot_write = |error| Failure::new(EXIT_UNFIT, error);
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
     let store = store.transpose().map_err(cannot_write)?;

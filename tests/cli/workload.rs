@@ -122,6 +122,11 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("--rate 10 --agent 2/2", "same --first-name"),
         ("--rate 10 --agent 3/2 --first-name 0", "write K/N"),
         ("--rate 10 --names 10.0.0.0/24 --first-name 256", "numbered from 0 to 255"),
+        ("--rate 10 --agent 1/2 --first-name 0 --input x", "cannot be used with"),
+        ("--rate 10 --hot-names 3", "--cached-share"),
+        ("--rate 10 --aaaa-prefix 2001:db8::/96", "--aaaa-share"),
+        ("--rate 10 --input x --input-format wire --nsid", "sent as they stand"),
+        ("--load experiments:4x3 --threads 2", "use a multiple of 2"),
         ("--rate 10 --ecs 10.0.0.0", "write ADDRESS/LENGTH"),
         ("--rate 10 --padding 0", "0 is not in 1..=468"),
         ("--rate 10 --input /nonexistent", "cannot read queries from /nonexistent"),
@@ -138,6 +143,8 @@ fn what_cannot_be_is_refused_in_one_line() {
     for (command, options, reason) in [
         ("search", "--server [::1]:9 --load closed:3", "no rate to search for"),
         ("bench", "--load steps:1,2", "no rate to search for"),
+        ("selftest", "--rate 10 --load poisson", "leave out --load"),
+        ("selftest", "--rate 10 --zipf 1", "leave out --zipf"),
         ("bench", "--cached-share 20 --ttl 3", "use --ttl 12 or more"),
     ] {
         let options: Vec<&str> = options.split(' ').collect();
