@@ -157,7 +157,7 @@ impl Workload {
         template.resize(QUERY_OCTETS_MAX, 0);
         let length = tail.append(0, 0, &mut template, question_end);
         template.truncate(length);
-        // A name of 255 octets with every option but padding fits; padding beyond the largest query is left out.
+        // A name of 255 octets with every option fits; padding beyond the largest query is left out.
         if length == 0 {
             return Err(SuffixTooLong);
         }
