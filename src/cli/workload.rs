@@ -6,7 +6,7 @@ use clap::Args;
 use dns64::Range;
 use engine::pacer::Model;
 use engine::record::Settings;
-use engine::workload::{Agent, Choice, QueryOptions, TypeMix, Variation};
+use engine::workload::{Agent, Choice, QueryOptions, Recording, TypeMix, Variation};
 
 use super::common::{Failure, QueryArgs, ValidityArg};
 use super::{EXIT_UNFIT, EXIT_USAGE};
@@ -33,7 +33,7 @@ pub struct WorkloadArgs {
     /// Ask random names below --suffix, each once; any response counts
     #[arg(long, conflicts_with_all = ["cached_share", "input"])]
     random_labels: bool,
-    /// Ask what this file holds, over and over; - is standard input. Any response counts
+    /// Ask what this file holds, over and over, each trial from its start; - is standard input. Any response counts
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype", "agent"])]
     input: Option<PathBuf>,
     /// How --input is written
@@ -305,11 +305,10 @@ fn recorded(source: &Source) -> Result<Choice, Failure> {
         Failure::new(code, format!("--input: {error}"))
     })?;
     if let Some(first) = &loaded.first_skipped {
-        let path = source.path.display();
-        eprintln!(
-            "sextant: {path}: {first}; {} left out in all (--strict-input refuses them)",
-            loaded.skipped
-        );
+        let (path, skipped) = (source.path.display(), loaded.skipped);
+        // The rest of a large file is read while it is asked.
+        let of = if matches!(loaded.recording, Recording::Stream(_)) { "of what was read so far" } else { "in all" };
+        eprintln!("sextant: {path}: {first}; {skipped} left out {of} (--strict-input refuses them)");
     }
     let whole_messages = source.format == Format::Wire;
     Ok(Choice::Recorded { recording: loaded.recording, whole_messages })
