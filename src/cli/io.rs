@@ -110,9 +110,10 @@ impl IoArgs {
                 EXIT_USAGE,
                 "--io kernel takes ports of its own; leave out --ports, --source-ports and --source",
             )),
-            Io::Xdp | Io::Kernel if self.receive_buffer.is_some() => {
-                Err(Failure::new(EXIT_USAGE, "--receive-buffer is for sockets; leave it out with --io xdp and kernel"))
-            }
+            Io::Xdp | Io::Kernel if self.receive_buffer.is_some() => Err(Failure::new(
+                EXIT_USAGE,
+                "--receive-buffer is for sockets; leave it out with --io xdp and kernel",
+            )),
             Io::Auto | Io::Udp => Ok(Backend::Udp),
             Io::Xdp => Ok(Backend::Xdp),
             Io::Kernel => Ok(Backend::Kernel),

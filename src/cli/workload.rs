@@ -120,7 +120,9 @@ impl WorkloadArgs {
             (self.input.is_some(), "--input"),
         ];
         let Some((_, option)) = options.iter().find(|(given, _)| *given) else { return Ok(()) };
-        let message = format!("a self-test asks each name once at a constant rate (RFC 8219 9.2.1): leave out {option}");
+        let message = format!(
+            "a self-test asks each name once at a constant rate (RFC 8219 9.2.1): leave out {option}"
+        );
         Err(Failure::new(EXIT_USAGE, message))
     }
 
@@ -130,7 +132,9 @@ impl WorkloadArgs {
     /// Their number is no multiple of the threads.
     pub fn check_threads(&self, threads: usize) -> Result<(), Failure> {
         match self.load {
-            Model::Experiments { count: Some(count), .. } if !(count as usize).is_multiple_of(threads.max(1)) => {
+            Model::Experiments { count: Some(count), .. }
+                if !(count as usize).is_multiple_of(threads.max(1)) =>
+            {
                 let message = format!(
                     "--load {}: {threads} threads cannot share {count} experiments equally: use a multiple of {threads}",
                     self.load
@@ -147,7 +151,8 @@ impl WorkloadArgs {
         if self.input_format != Format::Wire || !asked {
             return Ok(());
         }
-        let message = "--input-format wire: whole messages are sent as they stand; leave out flags and EDNS options";
+        let message =
+            "--input-format wire: whole messages are sent as they stand; leave out flags and EDNS options";
         Err(Failure::new(EXIT_USAGE, message))
     }
 
@@ -307,7 +312,11 @@ fn recorded(source: &Source) -> Result<Choice, Failure> {
     if let Some(first) = &loaded.first_skipped {
         let (path, skipped) = (source.path.display(), loaded.skipped);
         // The rest of a large file is read while it is asked.
-        let of = if matches!(loaded.recording, Recording::Stream(_)) { "of what was read so far" } else { "in all" };
+        let of = if matches!(loaded.recording, Recording::Stream(_)) {
+            "of what was read so far"
+        } else {
+            "in all"
+        };
         eprintln!("sextant: {path}: {first}; {skipped} left out {of} (--strict-input refuses them)");
     }
     let whole_messages = source.format == Format::Wire;

@@ -211,12 +211,19 @@ mod tests {
 
     #[test]
     fn what_counted_and_how_it_left_are_said() {
-        let trial = Trial { outcome: Outcome::Fail, scheduled: 100, valid: 10, valid_compat: 98, ..Trial::default() };
+        let trial =
+            Trial { outcome: Outcome::Fail, scheduled: 100, valid: 10, valid_compat: 98, ..Trial::default() };
         let headline = |validity: &str, io: &str| {
             headline(&Trial { validity: validity.into(), io: io.into(), ..trial.clone() })
         };
-        assert!(headline("compat", "udp").ends_with(": 2 queries without an answer in time that dns64perf++ takes for valid (2 %)"));
-        assert!(headline("response", "gso (unsegmented)").contains("by gso (unsegmented): 90 queries without a response"));
+        assert!(
+            headline("compat", "udp")
+                .ends_with(": 2 queries without an answer in time that dns64perf++ takes for valid (2 %)")
+        );
+        assert!(
+            headline("response", "gso (unsegmented)")
+                .contains("by gso (unsegmented): 90 queries without a response")
+        );
         assert!(headline("strict", "").contains("0 s: 90 queries without a valid answer in time"));
     }
 
