@@ -218,7 +218,7 @@ mod tests {
         };
         assert!(
             headline("compat", "udp")
-                .ends_with(": 2 queries without an answer in time that dns64perf++ takes for valid (2 %)")
+                .ends_with(": 2 queries without an answer in time that dns64perf++ takes for valid (2.00 %)")
         );
         assert!(
             headline("response", "gso (unsegmented)")
