@@ -22,7 +22,7 @@ pub struct Progress {
 pub struct Doing {
     /// For example `search 2/3`.
     pub phase: String,
-    /// The trial's rate in q/s.
+    /// The trial's rate in q/s; 0 where answers set the pace.
     pub rate_qps: u64,
     /// How long the trial takes at most.
     pub length: Duration,
@@ -97,10 +97,14 @@ impl Progress {
 
 /// The trial so far. What went wrong is shown once there is something.
 fn under_way(doing: &Doing, elapsed: Duration, counts: &Counts) -> String {
+    let rate = if doing.rate_qps > 0 {
+        format!(" at {} q/s", grouped(doing.rate_qps))
+    } else {
+        " (closed loop)".to_owned()
+    };
     let mut line = format!(
-        "{} at {} q/s  {:.1} of {:.1} s  {} sent, {} valid",
+        "{}{rate}  {:.1} of {:.1} s  {} sent, {} valid",
         doing.phase,
-        grouped(doing.rate_qps),
         elapsed.as_secs_f64(),
         doing.length.as_secs_f64(),
         grouped(counts.sent),
@@ -172,6 +176,8 @@ mod tests {
         assert!(line.contains("trial at 5,000 q/s") && line.ends_with("1,200 sent, 1,100 valid"), "{line}");
         counts.lost = 100;
         assert!(under_way(&doing, Duration::from_secs(1), &counts).ends_with("1,100 valid, 100 lost"));
+        let closed = under_way(&Doing { rate_qps: 0, ..doing }, Duration::from_secs(1), &counts);
+        assert!(closed.starts_with("trial (closed loop)  1.0 of"), "{closed}");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use net::transport::{self, Backend, Sources, UdpConfig, Unavailable};
 
 use super::watch::Watch;
 use crate::authority::{Authority, Counters};
+use crate::lab::environment::Memory;
 use crate::lab::observe::{Observation as Seen, Observer, Snapshot};
 
 /// Whom to ask, and what to expect.
@@ -69,8 +70,10 @@ pub enum MeasureError {
     NoQueries,
     /// The back-end cannot run here.
     Backend(Unavailable),
-    /// The accounts of the trial need more than 4 GiB of memory.
+    /// The accounts of the trial need more memory than they may have.
     TooLarge {
+        /// What they may have in octets.
+        allowed_octets: u64,
         /// All of them, in octets.
         octets: u64,
         /// The list of all queries among them, if one is kept, in octets.
@@ -103,8 +106,8 @@ impl fmt::Display for MeasureError {
                 f.write_str("no query is due in a trial so short: raise the rate or --duration")
             }
             Self::Backend(error) => error.fmt(f),
-            Self::TooLarge { octets, log_octets } => {
-                let (need, allowed) = (octets >> 20, MEMORY_MAX_OCTETS >> 20);
+            Self::TooLarge { allowed_octets, octets, log_octets } => {
+                let (need, allowed) = (octets >> 20, allowed_octets >> 20);
                 write!(f, "the accounts of the trial need {need} MiB, {allowed} MiB is allowed: ")?;
                 if *log_octets > 0 {
                     let log = log_octets >> 20;
@@ -112,6 +115,8 @@ impl fmt::Display for MeasureError {
                 }
                 f.write_str("lower the rate, --duration, --timeout or --threads")
             }
+            // A reason in words, or what the system says of a socket.
+            Self::Io(error) if error.get_ref().is_some() => error.fmt(f),
             Self::Io(error) => write!(f, "the Measurer's sockets failed: {error}"),
         }
     }
@@ -121,6 +126,12 @@ impl std::error::Error for MeasureError {}
 
 /// The most memory for the accounts of a trial in octets: a day with eight threads, or every IPv4 address once.
 const MEMORY_MAX_OCTETS: u64 = 4 << 30;
+
+/// What the accounts may have: three quarters of what this machine has left, so that the kernel need not kill for it.
+fn memory_allowed_octets() -> u64 {
+    let left = Memory::now().available_octets.unwrap_or(MEMORY_MAX_OCTETS);
+    MEMORY_MAX_OCTETS.min(left / 4 * 3)
+}
 
 /// A trial and its distribution.
 pub struct Tried {
@@ -175,7 +186,7 @@ const CLOSED_LOOP_MAX_QPS: u64 = 2_000_000;
 const AUTH_BATCHES_AT_ONCE: usize = 1;
 
 impl Tester {
-    /// Runs a trial at a constant rate against the target; `auth` is watched, and served where it is hosted.
+    /// Runs a trial against the target; `auth` is watched, and served where it is hosted.
     ///
     /// # Errors
     /// [`MeasureError`]; what the server does is never an error.
@@ -187,7 +198,6 @@ impl Tester {
         duration_ns: u64,
     ) -> Result<Tried, MeasureError> {
         let spec = WorkloadSpec { first_name: self.next_name, ..target.workload.clone() };
-        let names = spec.names.size();
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
         let cold = self.warm_up(&plan, auth, &workload).map_err(MeasureError::Io)?;
@@ -198,8 +208,7 @@ impl Tester {
         let before = Reading::take(&observer, auth);
         let measured = self.measure(&plan, auth, &workload).map_err(MeasureError::Io)?;
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
-        let asked = workload.names_needed(measured.schedule.queries).max(measured.schedule.queries);
-        self.next_name = self.next_name.wrapping_add(asked) & (names - 1);
+        self.next_name = workload.first_name_after(measured.schedule.queries);
 
         // It reads the device's counters itself, and a driver may count the answers that it takes among the dropped.
         let own_account = self.backend == Backend::Kernel;
@@ -275,13 +284,13 @@ impl Tester {
         };
         let schedule = Schedule::with_model(0, plan.rate_qps, duration_ns, target.load);
         let need = workload.names_needed(schedule.queries);
-        let memory_octets = plan.memory_octets(self.cpus.len());
+        let (memory_octets, allowed_octets) = (plan.memory_octets(self.cpus.len()), memory_allowed_octets());
         match schedule.queries {
             0 => Err(MeasureError::NoQueries),
             _ if need > have => Err(MeasureError::TooFewNames { have, need }),
-            _ if memory_octets > MEMORY_MAX_OCTETS => {
+            _ if memory_octets > allowed_octets => {
                 let log_octets = if target.log { QueryLog::memory_octets(schedule.queries) } else { 0 };
-                Err(MeasureError::TooLarge { octets: memory_octets, log_octets })
+                Err(MeasureError::TooLarge { allowed_octets, octets: memory_octets, log_octets })
             }
             _ if workload.is_by_name() => Ok(plan),
             _ => self.enough_ports(&schedule, target).map(|()| plan),
@@ -290,16 +299,13 @@ impl Tester {
 
     /// Whether IDs tell the queries in flight apart (RFC 5452 9.2: of one source, none may share one).
     fn enough_ports(&self, schedule: &Schedule, target: &Target) -> Result<(), MeasureError> {
-        const IDS: u128 = 1 << 16;
+        const IDS: u64 = 1 << 16;
         let in_flight = match schedule.model {
-            Model::Window { queries } => u128::from(queries) * self.cpus.len().max(1) as u128,
+            Model::Window { queries } => u64::from(queries) * self.cpus.len().max(1) as u64,
             Model::Experiments { .. } => IDS,
-            _ => {
-                let in_time = u128::from(schedule.peak_qps()) * u128::from(target.timeout_ns) / 1_000_000_000;
-                in_time.min(schedule.queries.into())
-            }
+            _ => schedule.due_within(target.timeout_ns).min(schedule.queries),
         };
-        let (have, need) = (self.source_ports as u64, in_flight.div_ceil(IDS) as u64);
+        let (have, need) = (self.source_ports as u64, in_flight.div_ceil(IDS));
         if need > have { Err(MeasureError::TooFewPorts { have, need }) } else { Ok(()) }
     }
 

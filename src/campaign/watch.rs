@@ -20,7 +20,7 @@ pub struct Now {
     pub trials: u64,
     /// For example `search 2/3`; empty before the first trial.
     pub phase: String,
-    /// The rate of the trial under way in q/s; 0 between trials.
+    /// The average rate of the trial under way in q/s; 0 between trials and in a closed loop.
     pub rate_qps: u64,
     /// The bracket of the search under way.
     pub bracket: Option<Bracket>,

@@ -79,15 +79,16 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     args.query.workload.load_for_search()?;
     args.query.workload.check_ttl(args.ttl, plan.trial_ns)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
+    // All that can be wrong with the queries is known before any server is started; where it listens is known after.
+    let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), plan.listen_ns);
+    args.query.workload.apply(&args.query, &mut target)?;
     let progress = Progress::new(args.search.json, &tester.watch);
     let peer = || peers::find(&args.peer).map(|peer| peer.name()).map_err(peer_failure);
     let name = args.dut.map_or_else(peer, |_| Ok("external"))?;
     let store = args.search.store(name)?;
     let lab = Lab::start(args, &tester).inspect_err(|_| store.discard())?;
     tester.alone = lab.running.is_some() && lab.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
-    let mut target = Target { pid: lab.pid(), ..args.query.target(lab.server, plan.listen_ns) };
-    args.query.workload.apply(&args.query, &mut target)?;
-
+    let target = Target { server: lab.server, pid: lab.pid(), ..target };
     let loop_listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     let hosted = lab.auth.hosted;
     let looped = direct_auth(&target, &[loop_listen], hosted)

@@ -13,7 +13,8 @@ use dns64::{NameSpace, Prefix};
 use engine::pacer::Model;
 use engine::record::Settings;
 use engine::trial::{Tolerance, Validity};
-use engine::workload::{Variation, WorkloadSpec};
+use engine::workload::{PLACES, Variation, WorkloadSpec};
+use net::kernel::Refusal;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -46,10 +47,11 @@ impl fmt::Display for Failure {
 
 impl From<MeasureError> for Failure {
     fn from(error: MeasureError) -> Self {
-        let code = if matches!(error, MeasureError::Backend(_) | MeasureError::Io(_)) {
-            EXIT_UNFIT
-        } else {
-            EXIT_USAGE
+        let code = match &error {
+            // Options that do not go together with the back-end.
+            MeasureError::Io(error) if error.get_ref().is_some_and(|why| why.is::<Refusal>()) => EXIT_USAGE,
+            MeasureError::Backend(_) | MeasureError::Io(_) => EXIT_UNFIT,
+            _ => EXIT_USAGE,
         };
         Self::new(code, error)
     }
@@ -108,7 +110,7 @@ pub struct QueryArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub aaaa_share: u8,
     /// Prefix of those AAAA records
-    #[arg(long, value_name = "PREFIX", default_value_t = ZoneConfig::default().aaaa_prefix)]
+    #[arg(long, value_name = "PREFIX", default_value_t = ZoneConfig::default().aaaa_prefix, requires = "aaaa_share")]
     pub aaaa_prefix: Prefix,
     /// Payload size of an OPT record in every query, in octets; by default there is none, as with dns64perf++
     #[arg(long, value_name = "OCTETS")]
@@ -136,20 +138,20 @@ pub enum ValidityArg {
     Response,
 }
 
-impl ValidityArg {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Compat => "compat",
-            Self::Response => "response",
-        }
-    }
-}
-
 impl QueryArgs {
     /// The timeout in ns.
     pub fn timeout_ns(&self) -> u64 {
         u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Which answers count: of queries whose answers nobody knows any response does.
+    fn counted(&self) -> Validity {
+        match self.validity {
+            ValidityArg::Strict if self.workload.expects_any_response() => Validity::Response,
+            ValidityArg::Strict => Validity::Strict,
+            ValidityArg::Compat => Validity::Compat,
+            ValidityArg::Response => Validity::Response,
+        }
     }
 
     /// The target these options describe.
@@ -170,11 +172,7 @@ impl QueryArgs {
             timeout_ns,
             listen_ns: listen_ns.max(timeout_ns),
             tolerance: Tolerance::for_timeout(timeout_ns),
-            validity: match self.validity {
-                ValidityArg::Strict => Validity::Strict,
-                ValidityArg::Compat => Validity::Compat,
-                ValidityArg::Response => Validity::Response,
-            },
+            validity: self.counted(),
             pid: None,
             log: false,
         }
@@ -183,7 +181,12 @@ impl QueryArgs {
     /// The index of the first name.
     pub fn first_name(&self) -> u64 {
         let by_time = (net::clock::realtime_ns() / 1000).wrapping_mul(0x9e37_79b9);
-        self.first_name.unwrap_or(by_time) & (self.names.size() - 1)
+        self.first_name.unwrap_or(by_time) & (self.places() - 1)
+    }
+
+    /// How many indexes there are: those of the range, where its names are asked in turn.
+    pub fn places(&self) -> u64 {
+        if self.workload.asks_in_turn() { self.names.size() } else { PLACES }
     }
 
     /// The part of the record's settings that these options fix.
@@ -194,7 +197,7 @@ impl QueryArgs {
             first_name: tester.next_name,
             suffix: self.suffix.to_string().trim_end_matches('.').to_owned(),
             prefix: self.prefix.to_string(),
-            validity: self.validity.name().to_owned(),
+            validity: self.counted().name().to_owned(),
             aaaa_share_pct: self.aaaa_share,
             threads: tester.cpus.len(),
             source_ports: tester.source_ports,

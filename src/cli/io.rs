@@ -29,9 +29,9 @@ pub struct IoArgs {
     /// ('ip -6 route add local PREFIX dev lo')
     #[arg(long, value_name = "PREFIX|ADDR")]
     pub source: Option<SourcePrefix>,
-    /// Receive buffer of each socket
-    #[arg(long, value_name = "OCTETS", default_value_t = RECEIVE_BUFFER_OCTETS)]
-    pub receive_buffer: NonZeroU32,
+    /// Receive buffer of each socket [default: 8388608]
+    #[arg(long, value_name = "OCTETS")]
+    pub receive_buffer: Option<NonZeroU32>,
 }
 
 /// `--io`.
@@ -91,7 +91,7 @@ impl IoArgs {
             backend: self.backend()?,
             sockets: sockets as usize,
             sources,
-            receive_buffer_octets: self.receive_buffer.get() as usize,
+            receive_buffer_octets: self.receive_buffer.unwrap_or(RECEIVE_BUFFER_OCTETS).get() as usize,
         })
     }
 
@@ -109,6 +109,10 @@ impl IoArgs {
             Io::Kernel if self.has_sources() => Err(Failure::new(
                 EXIT_USAGE,
                 "--io kernel takes ports of its own; leave out --ports, --source-ports and --source",
+            )),
+            Io::Xdp | Io::Kernel if self.receive_buffer.is_some() => Err(Failure::new(
+                EXIT_USAGE,
+                "--receive-buffer is for sockets; leave it out with --io xdp and kernel",
             )),
             Io::Auto | Io::Udp => Ok(Backend::Udp),
             Io::Xdp => Ok(Backend::Xdp),
@@ -153,6 +157,8 @@ mod tests {
             ("--ports 0", "0 is not in 1..=1000000"),
             ("--allow-unsegmented", "is for --io gso"),
             ("--receive-buffer 0", "invalid value '0'"),
+            ("--receive-buffer 65536 --io xdp", "is for sockets"),
+            ("--ports 2 --io kernel", "takes ports of its own"),
         ] {
             let message = resolved(options, 1).unwrap_err();
             assert!(message.contains(reason), "'{reason}' is missing in: {message}");

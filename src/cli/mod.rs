@@ -53,7 +53,7 @@ Exit codes: 0 done, 1 the measured thing failed, 2 bad usage or configuration, 3
 enum Command {
     /// Self-test, rate search, report: of the embedded lab, a peer, or a server of yours
     Bench(bench::BenchArgs),
-    /// One trial at a constant rate against any server
+    /// One trial against any server: a rate, another load, or a closed loop
     Trial(trial::TrialArgs),
     /// A rate search against any server
     Search(search::SearchArgs),

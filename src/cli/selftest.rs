@@ -47,6 +47,7 @@ pub struct SelftestArgs {
 /// # Errors
 /// The AuthDNS cannot be started or reached, or the trial cannot be run.
 pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
+    args.query.workload.check_selftest()?;
     let mut tester = args.tester.tester(args.query.first_name())?;
     let auth = match args.server {
         Some(_) => None,
@@ -62,7 +63,6 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     let own = auth.as_ref().map(|auth| auth.authority.local_addrs()[0]);
     let server = args.server.or(own).ok_or_else(|| Failure::new(EXIT_UNFIT, "the AuthDNS has no address"))?;
     let mut target = args.query.target(server, 0);
-    args.query.workload.load_for_search()?;
     args.query.workload.apply(&args.query, &mut target)?;
     reach(&target, &tester)?;
     let progress = Progress::new(args.json, &tester.watch);

@@ -1,4 +1,4 @@
-//! `sextant trial`: one trial at a constant rate.
+//! `sextant trial`: one trial, at a constant rate or with another load.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use engine::pacer::{Model, Schedule};
 
 use super::EXIT_UNFIT;
 use super::common::{Failure, QueryArgs, TesterArgs, outcome_code, print, print_json, rate, seconds};
@@ -52,6 +53,11 @@ pub struct TrialArgs {
 /// How long to listen for late answers after the timeout.
 const RESIDUAL: Duration = Duration::from_millis(500);
 
+/// The average rate of a load in q/s; 0 where answers set the pace.
+fn shown_qps(load: Model, rate_qps: u64, duration_ns: u64) -> u64 {
+    if load.is_closed() { 0 } else { Schedule::with_model(0, rate_qps, duration_ns, load).rate_qps }
+}
+
 /// Runs the trial and prints what became of it; the exit code says pass (0), fail (1) or void (3).
 ///
 /// # Errors
@@ -62,19 +68,23 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let mut target = args.query.target(args.server, listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
+    args.query.workload.check_threads(tester.cpus.len())?;
     let cannot_write = |error| Failure::new(EXIT_UNFIT, error);
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
     let store = store.transpose().map_err(cannot_write)?;
-    let outputs = args.outputs.begin(&mut target, &tester)?;
-    reach(&target, &tester)?;
+    // What was not measured leaves no directory behind.
+    let discard = |_: &Failure| store.iter().for_each(Store::discard);
+    let outputs = args.outputs.begin(&mut target, &tester).inspect_err(discard)?;
+    reach(&target, &tester).map_err(Failure::from).inspect_err(discard)?;
 
     let progress = Progress::new(args.json, &tester.watch);
     let length = args.duration + Duration::from_millis(30);
-    let doing = Doing { phase: "trial".into(), rate_qps, length, ..Doing::default() };
     let duration_ns = args.duration.as_nanos() as u64;
+    let shown_qps = shown_qps(target.load, rate_qps, duration_ns);
+    let doing = Doing { phase: "trial".into(), rate_qps: shown_qps, length, ..Doing::default() };
     let tried = progress.during(&doing, || tester.trial(&target, None, rate_qps, duration_ns));
     progress.clear();
-    let tried = tried?;
+    let tried = tried.map_err(Failure::from).inspect_err(discard)?;
     if args.json {
         print_json(&tried.trial)?;
     } else {

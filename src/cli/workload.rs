@@ -6,8 +6,7 @@ use clap::Args;
 use dns64::Range;
 use engine::pacer::Model;
 use engine::record::Settings;
-use engine::trial::Validity;
-use engine::workload::{Agent, Choice, QueryOptions, TypeMix, Variation};
+use engine::workload::{Agent, Choice, QueryOptions, Recording, TypeMix, Variation};
 
 use super::common::{Failure, QueryArgs, ValidityArg};
 use super::{EXIT_UNFIT, EXIT_USAGE};
@@ -23,7 +22,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     cached_share: u8,
     /// How many names these queries share
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536), requires = "cached_share")]
     hot_names: u32,
     /// Type of the queries, or several with their shares: aaaa, a, mx, TYPE65, a=30,aaaa=70
     #[arg(long, value_name = "TYPES", default_value = "aaaa")]
@@ -34,8 +33,8 @@ pub struct WorkloadArgs {
     /// Ask random names below --suffix, each once; any response counts
     #[arg(long, conflicts_with_all = ["cached_share", "input"])]
     random_labels: bool,
-    /// Ask what this file holds, over and over; - is standard input. Any response counts
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype"])]
+    /// Ask what this file holds, over and over, each trial from its start; - is standard input. Any response counts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype", "agent"])]
     input: Option<PathBuf>,
     /// How --input is written
     #[arg(long, value_enum, default_value_t, requires = "input")]
@@ -98,6 +97,78 @@ impl WorkloadArgs {
         }
     }
 
+    /// Whether the names of the range are asked one after another.
+    pub fn asks_in_turn(&self) -> bool {
+        self.zipf.is_none() && !self.random_labels && self.input.is_none()
+    }
+
+    /// Whether nobody knows the answers to the queries.
+    pub fn expects_any_response(&self) -> bool {
+        self.random_labels || self.input.is_some()
+    }
+
+    /// Refuses what a self-test does not do: it asks each name once at a constant rate (RFC 8219 9.2.1).
+    ///
+    /// # Errors
+    /// The option.
+    pub fn check_selftest(&self) -> Result<(), Failure> {
+        let options = [
+            (self.load != Model::Constant, "--load"),
+            (self.cached_share > 0, "--cached-share"),
+            (self.zipf.is_some(), "--zipf"),
+            (self.random_labels, "--random-labels"),
+            (self.input.is_some(), "--input"),
+        ];
+        let Some((_, option)) = options.iter().find(|(given, _)| *given) else { return Ok(()) };
+        let message = format!(
+            "a self-test asks each name once at a constant rate (RFC 8219 9.2.1): leave out {option}"
+        );
+        Err(Failure::new(EXIT_USAGE, message))
+    }
+
+    /// Refuses experiments that so many threads cannot share: each runs whole ones.
+    ///
+    /// # Errors
+    /// Their number is no multiple of the threads.
+    pub fn check_threads(&self, threads: usize) -> Result<(), Failure> {
+        match self.load {
+            Model::Experiments { count: Some(count), .. }
+                if !(count as usize).is_multiple_of(threads.max(1)) =>
+            {
+                let message = format!(
+                    "--load {}: {threads} threads cannot share {count} experiments equally: use a multiple of {threads}",
+                    self.load
+                );
+                Err(Failure::new(EXIT_USAGE, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses flags and options where the file holds whole messages, which leave as they stand.
+    fn check_messages(&self, edns: bool) -> Result<(), Failure> {
+        let asked = edns || self.options() != QueryOptions::default();
+        if self.input_format != Format::Wire || !asked {
+            return Ok(());
+        }
+        let message =
+            "--input-format wire: whole messages are sent as they stand; leave out flags and EDNS options";
+        Err(Failure::new(EXIT_USAGE, message))
+    }
+
+    /// Flags and EDNS options of the queries.
+    fn options(&self) -> QueryOptions {
+        QueryOptions {
+            dnssec_ok: self.dnssec_ok,
+            checking_disabled: self.cd,
+            authentic_data: self.ad,
+            nsid: self.nsid,
+            padding_octets: self.padding,
+            ecs: self.ecs,
+            cookie: self.cookie,
+        }
+    }
+
     /// The load where a rate is searched for.
     ///
     /// # Errors
@@ -137,26 +208,19 @@ impl WorkloadArgs {
             let message = "--agent: the Measurers share names only if all are given the same --first-name";
             return Err(Failure::new(EXIT_USAGE, message));
         }
-        let any_response =
-            query.validity == ValidityArg::Response || self.random_labels || self.input.is_some();
-        if any_response && target.validity == Validity::Strict {
-            target.validity = Validity::Response;
+        if let Some(beyond) = query.first_name.filter(|first| *first >= query.places()) {
+            let last = query.places() - 1;
+            let message = format!("--first-name {beyond}: the names are numbered from 0 to {last}");
+            return Err(Failure::new(EXIT_USAGE, message));
         }
+        self.check_messages(query.edns.is_some())?;
         target.load = self.load();
         target.workload.variation = Variation {
             choice: self.choice()?,
             agent: self.agent,
             types: self.qtype,
-            options: QueryOptions {
-                dnssec_ok: self.dnssec_ok,
-                checking_disabled: self.cd,
-                authentic_data: self.ad,
-                nsid: self.nsid,
-                padding_octets: self.padding,
-                ecs: self.ecs,
-                cookie: self.cookie,
-            },
-            any_response,
+            options: self.options(),
+            any_response: query.validity == ValidityArg::Response || self.expects_any_response(),
             seed: self.seed,
         };
         Ok(())
@@ -246,11 +310,14 @@ fn recorded(source: &Source) -> Result<Choice, Failure> {
         Failure::new(code, format!("--input: {error}"))
     })?;
     if let Some(first) = &loaded.first_skipped {
-        let path = source.path.display();
-        eprintln!(
-            "sextant: {path}: {first}; {} left out in all (--strict-input refuses them)",
-            loaded.skipped
-        );
+        let (path, skipped) = (source.path.display(), loaded.skipped);
+        // The rest of a large file is read while it is asked.
+        let of = if matches!(loaded.recording, Recording::Stream(_)) {
+            "of what was read so far"
+        } else {
+            "in all"
+        };
+        eprintln!("sextant: {path}: {first}; {skipped} left out {of} (--strict-input refuses them)");
     }
     let whole_messages = source.format == Format::Wire;
     Ok(Choice::Recorded { recording: loaded.recording, whole_messages })

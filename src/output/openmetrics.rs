@@ -53,7 +53,11 @@ fn state(encoder: &mut DescriptorEncoder<'_>, now: &Now) -> fmt::Result {
     let (low, high) = now.bracket.map_or((0, 0), |bracket| (bracket.passed_qps, bracket.failed_qps));
     for (name, help, value) in [
         ("sextant_trials", "Trials begun, with those of the self-test", now.trials),
-        ("sextant_trial_rate_qps", "Rate of the trial under way; 0 between trials", now.rate_qps),
+        (
+            "sextant_trial_rate_qps",
+            "Average rate of the trial under way; 0 between trials and in a closed loop",
+            now.rate_qps,
+        ),
         ("sextant_search_low_qps", "Highest rate that passed in the search under way", low),
         ("sextant_search_high_qps", "Lowest rate above it that failed", high),
     ] {

@@ -2,7 +2,7 @@
 
 use dns64::wire::{HEADER_LENGTH, Name};
 use engine::querylog::{Class, Entry, QueryLog};
-use engine::workload::Workload;
+use engine::workload::{QUERY_OCTETS_MAX, Workload};
 
 use super::Finished;
 
@@ -96,9 +96,6 @@ pub struct Questions<'a> {
     workload: &'a Workload,
     query: [u8; QUERY_OCTETS_MAX],
 }
-
-/// The longest query in octets: what the transports have room for.
-const QUERY_OCTETS_MAX: usize = 512;
 
 impl<'a> Questions<'a> {
     /// Those of a workload.

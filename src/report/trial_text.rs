@@ -35,15 +35,21 @@ fn headline(trial: &Trial) -> String {
     } else if !matches!(trial.load.as_str(), "" | "constant") {
         what += &format!(" ({})", shortened(&trial.load, 80));
     }
+    if !matches!(trial.io.as_str(), "" | "udp") {
+        what += &format!(" by {}", shortened(&trial.io, 120));
+    }
+    // What was asked for, and how many queries got it.
+    let (answer, counted) = match trial.validity.as_str() {
+        "compat" => ("an answer in time that dns64perf++ takes for valid", trial.valid_compat),
+        "response" => ("a response in time", trial.valid),
+        _ => ("a valid answer in time", trial.valid),
+    };
     match (trial.outcome, &trial.void) {
-        (Outcome::Pass, _) => format!("PASS: {what}: every query got its valid answer in time"),
+        (Outcome::Pass, _) => format!("PASS: {what}: every query got {answer}"),
         (Outcome::Fail, _) => {
-            let missing = trial.scheduled.saturating_sub(trial.valid);
+            let missing = trial.scheduled.saturating_sub(counted);
             let queries = plural(missing as usize, "query", "queries");
-            format!(
-                "FAIL: {what}: {queries} without a valid answer in time ({})",
-                share(missing, trial.scheduled)
-            )
+            format!("FAIL: {what}: {queries} without {answer} ({})", share(missing, trial.scheduled))
         }
         (Outcome::Void, Some(reason)) => format!("VOID: {what}: {}", shortened(reason, 300)),
         (Outcome::Void, None) => format!("VOID: {what}: the Tester or other load was at fault"),
@@ -58,7 +64,8 @@ fn accounting(trial: &Trial) -> String {
     out += &row("scheduled", trial.scheduled, 0).replace(NONE, "");
     out += &row("sent", trial.sent, trial.scheduled);
     out += &row("answered", trial.answered, trial.sent);
-    out += &row("  valid", trial.valid, trial.sent);
+    let valid = if trial.validity == "response" { "  valid (any response)" } else { "  valid" };
+    out += &row(valid, trial.valid, trial.sent);
     out += &row("  invalid", trial.invalid, trial.sent);
     out += &row("  late", trial.late, trial.sent);
     out += &row("lost", trial.lost, trial.sent);
@@ -201,6 +208,24 @@ fn trim_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_counted_and_how_it_left_are_said() {
+        let trial =
+            Trial { outcome: Outcome::Fail, scheduled: 100, valid: 10, valid_compat: 98, ..Trial::default() };
+        let headline = |validity: &str, io: &str| {
+            headline(&Trial { validity: validity.into(), io: io.into(), ..trial.clone() })
+        };
+        assert!(
+            headline("compat", "udp")
+                .ends_with(": 2 queries without an answer in time that dns64perf++ takes for valid (2.00 %)")
+        );
+        assert!(
+            headline("response", "gso (unsegmented)")
+                .contains("by gso (unsegmented): 90 queries without a response")
+        );
+        assert!(headline("strict", "").contains("0 s: 90 queries without a valid answer in time"));
+    }
 
     #[test]
     fn a_closed_loop_is_called_one() {

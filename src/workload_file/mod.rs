@@ -2,7 +2,7 @@
 //!
 //! What fits into [`WHOLE_OCTETS_MAX`] of memory is read before the first trial, shuffled whole if wanted, and starts over
 //! when it is used up. A larger file is read by a thread of its own while the trial runs, over and over, and shuffled
-//! within windows of [`SHUFFLE_QUERIES`]. Standard input must fit into memory, for it cannot be read again.
+//! within windows of [`SHUFFLE_QUERIES`]. Standard input and pipes must fit into memory, for they cannot be read again.
 
 mod line;
 mod read;
@@ -61,8 +61,8 @@ pub enum FileError {
     Empty(PathBuf, Option<Malformed>),
     /// Its size or time of change is another than when it was opened.
     Changed(PathBuf),
-    /// More than fits into memory came from standard input.
-    TooLong,
+    /// More than fits into memory came from standard input or a pipe.
+    TooLong(PathBuf),
 }
 
 impl fmt::Display for FileError {
@@ -81,10 +81,11 @@ impl fmt::Display for FileError {
                     path.display()
                 )
             }
-            Self::TooLong => write!(
+            Self::TooLong(path) => write!(
                 f,
-                "standard input holds more than {} MiB of queries: write them to a file, which is read while it is used",
-                WHOLE_OCTETS_MAX >> 20
+                "more than {} MiB of queries came from {}, which cannot be read again: write them to a file, which is read while it is used",
+                WHOLE_OCTETS_MAX >> 20,
+                if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() }
             ),
         }
     }
@@ -103,12 +104,11 @@ pub fn load(source: &Source) -> Result<Loaded, FileError> {
 fn load_up_to(source: &Source, whole_octets_max: usize) -> Result<Loaded, FileError> {
     let cannot_read = |error| FileError::Io(source.path.clone(), error);
     let from_stdin = source.path == Path::new("-");
-    let before = if from_stdin { None } else { Some(Version::of(&source.path).map_err(cannot_read)?) };
-    let input: Box<dyn BufRead> = match before {
-        None => Box::new(BufReader::with_capacity(READ_OCTETS, io::stdin())),
-        Some(_) => {
-            Box::new(BufReader::with_capacity(READ_OCTETS, File::open(&source.path).map_err(cannot_read)?))
-        }
+    let before = if from_stdin { None } else { Version::of_file(&source.path).map_err(cannot_read)? };
+    let input: Box<dyn BufRead> = if from_stdin {
+        Box::new(BufReader::with_capacity(READ_OCTETS, io::stdin()))
+    } else {
+        Box::new(BufReader::with_capacity(READ_OCTETS, File::open(&source.path).map_err(cannot_read)?))
     };
     let mut queries = Queries::new(input, source.format);
     let (mut arena, mut skipped, mut first_skipped) = (Arena::default(), 0, None);
@@ -124,7 +124,7 @@ fn load_up_to(source: &Source, whole_octets_max: usize) -> Result<Loaded, FileEr
             }
         }
         if arena.octets() > whole_octets_max {
-            let Some(version) = before else { return Err(FileError::TooLong) };
+            let Some(version) = before else { return Err(FileError::TooLong(source.path.clone())) };
             let recording = Recording::Stream(Arc::new(FileFeeds::new(source.clone(), version)));
             return Ok(Loaded { recording, skipped, first_skipped });
         }
@@ -151,6 +151,12 @@ struct Version {
 }
 
 impl Version {
+    /// That of a file; `None` of a pipe and the like, which can be read once and change while they are.
+    fn of_file(path: &Path) -> io::Result<Option<Self>> {
+        let what = std::fs::metadata(path)?.file_type();
+        if what.is_file() || what.is_dir() { Self::of(path).map(Some) } else { Ok(None) }
+    }
+
     fn of(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::metadata(path)?;
         if metadata.is_dir() {

@@ -86,6 +86,7 @@ fn files_and_pipes_are_asked_over_and_over() {
     let mixed = check(&output, "text");
     let half = |rcode: &str| number(&mixed["rcodes"], rcode);
     assert_eq!((half("NOERROR"), half("REFUSED")), (150, 150), "{mixed}");
+    assert_eq!(mixed["validity"], "response", "nobody knows the answers to a file");
     assert!(stderr(&output).contains("line 4: a name without a query type"), "{}", stderr(&output));
     let wire = format!("--rate 1000 --input {} --input-format wire", path("wire"));
     assert_eq!(number(&check(&trial(&server, &wire), "wire")["rcodes"], "NXDOMAIN"), 300);
@@ -94,12 +95,15 @@ fn files_and_pipes_are_asked_over_and_over() {
     assert_eq!(strict.status.code(), Some(2));
     assert!(stderr(&strict).contains("line 4"), "{}", stderr(&strict));
 
-    let arguments =
-        ["trial", "--server", &server, "--rate", "500", "--duration", "0.2", "--json", "--input", "-"];
-    let mut child = command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"010-000-000-002.dns64perf.test A\n").unwrap();
-    let piped = check(&child.wait_with_output().unwrap(), "stdin");
-    assert_eq!(number(&piped, "valid"), 100);
+    // The second is what a shell's <(...) looks like: a pipe with a name, which changes while it is read.
+    for input in ["-", "/dev/stdin"] {
+        let arguments =
+            ["trial", "--server", &server, "--rate", "500", "--duration", "0.2", "--json", "--input", input];
+        let mut child = command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"010-000-000-002.dns64perf.test A\n").unwrap();
+        let piped = check(&child.wait_with_output().unwrap(), input);
+        assert_eq!(number(&piped, "valid"), 100);
+    }
 }
 
 #[test]
@@ -120,6 +124,12 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("--rate 10 --shuffle", "--input"),
         ("--rate 10 --agent 2/2", "same --first-name"),
         ("--rate 10 --agent 3/2 --first-name 0", "write K/N"),
+        ("--rate 10 --names 10.0.0.0/24 --first-name 256", "numbered from 0 to 255"),
+        ("--rate 10 --agent 1/2 --first-name 0 --input x", "cannot be used with"),
+        ("--rate 10 --hot-names 3", "--cached-share"),
+        ("--rate 10 --aaaa-prefix 2001:db8::/96", "--aaaa-share"),
+        ("--rate 10 --input x --input-format wire --nsid", "sent as they stand"),
+        ("--load experiments:4x3 --threads 2", "use a multiple of 2"),
         ("--rate 10 --ecs 10.0.0.0", "write ADDRESS/LENGTH"),
         ("--rate 10 --padding 0", "0 is not in 1..=468"),
         ("--rate 10 --input /nonexistent", "cannot read queries from /nonexistent"),
@@ -136,6 +146,8 @@ fn what_cannot_be_is_refused_in_one_line() {
     for (command, options, reason) in [
         ("search", "--server [::1]:9 --load closed:3", "no rate to search for"),
         ("bench", "--load steps:1,2", "no rate to search for"),
+        ("selftest", "--rate 10 --load poisson", "leave out --load"),
+        ("selftest", "--rate 10 --zipf 1", "leave out --zipf"),
         ("bench", "--cached-share 20 --ttl 3", "use --ttl 12 or more"),
     ] {
         let options: Vec<&str> = options.split(' ').collect();

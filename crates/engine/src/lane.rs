@@ -46,10 +46,8 @@ impl LaneSpec {
 
     /// How many queries are remembered in flight: a quarter more than are sent while the last answer is waited for.
     fn remembered(&self) -> u64 {
-        let wait_ns = u128::from(self.timeout_ns.max(self.listen_ns));
-        let in_time =
-            u128::from(self.schedule.peak_qps() / self.lanes.max(1) + 1) * wait_ns / u128::from(SECOND_NS);
-        let mut in_time = u64::try_from(in_time + in_time / 4).unwrap_or(u64::MAX);
+        let in_time = self.schedule.due_within(self.timeout_ns.max(self.listen_ns)) / self.lanes.max(1);
+        let mut in_time = in_time.saturating_add(in_time / 4 + 1);
         if self.schedule.model.is_closed() {
             // Nobody knows how fast a closed loop gets; it has room for any window at least.
             in_time = in_time.max(CLOSED_REMEMBERED_MIN);
@@ -440,13 +438,14 @@ impl Lane {
             && self.next_due_ns().is_some_and(|due_ns| now_ns.saturating_sub(due_ns) > length_ns + SECOND_NS)
     }
 
-    /// When the lane stops to listen, in ns.
+    /// When the lane stops to listen, in ns; of a closed loop this is known when it has sent everything.
     pub fn listen_until_ns(&self) -> u64 {
         let schedule = &self.spec.schedule;
-        let last_ns = if schedule.is_closed_form() {
-            schedule.due_ns(schedule.queries.saturating_sub(1))
-        } else {
-            schedule.end_ns()
+        let last_ns = match &self.closed {
+            // It may have sent all its queries long before its time is over.
+            Some(closed) => closed.sent_last_ns,
+            None if schedule.is_closed_form() => schedule.due_ns(schedule.queries.saturating_sub(1)),
+            None => schedule.end_ns(),
         };
         last_ns.saturating_add(self.spec.listen_ns)
     }

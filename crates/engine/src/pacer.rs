@@ -115,6 +115,14 @@ impl Schedule {
         }
     }
 
+    /// How many queries are due within any span of so many ns; of a Poisson process on average.
+    pub fn due_within(&self, span_ns: u64) -> u64 {
+        let at_peak = u128::from(self.peak_qps()) * u128::from(span_ns) / u128::from(SECOND_NS);
+        // A whole burst is due at once, however low the rate is.
+        let at_once = if let Model::Burst { queries } = self.model { queries } else { 1 };
+        u64::try_from(at_peak).unwrap_or(u64::MAX).saturating_add(at_once.into())
+    }
+
     /// Whether it is over when its queries are sent, although its time is not: a closed loop of so many experiments.
     pub fn ends_by_count(&self) -> bool {
         match self.model {
@@ -171,6 +179,7 @@ mod tests {
             assert_eq!(schedule.due_count(7), burst);
             assert_eq!(schedule.due_count(7 + burst * 100_000 - 1), burst);
             assert_eq!(schedule.due_count(7 + SECOND_NS), 10_000);
+            assert_eq!(schedule.due_within(SECOND_NS / 1000), 10 + burst);
         }
     }
 

@@ -176,7 +176,7 @@ pub enum Outcome {
     Void,
 }
 
-/// One trial at a constant rate. Also what `sextant trial --json` prints.
+/// One trial. Also what `sextant trial --json` prints.
 ///
 /// `sent = answered + lost`, `answered = valid + invalid + late`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -199,7 +199,7 @@ pub struct Trial {
     pub sent: u64,
     /// Queries that got an answer, in time or not.
     pub answered: u64,
-    /// Answered in time with the right AAAA.
+    /// Answered in time with the right AAAA; what else was right is in [`Trial::validity`].
     pub valid: u64,
     /// Answered in time, but wrong.
     pub invalid: u64,
@@ -244,6 +244,10 @@ pub struct Trial {
     pub invalid_reasons: BTreeMap<String, u64>,
     /// What the machine's counters said.
     pub observation: Option<Observation>,
+    /// Which answers counted, as in [`Settings::validity`]: with `response` any was valid, with `compat` the outcome goes
+    /// by [`Trial::valid_compat`]. Empty in records of older programs.
+    #[serde(default)]
+    pub validity: String,
     /// The load model as on the command line, for example `poisson:0`; empty in records of older programs, which knew
     /// the constant rate only.
     #[serde(default)]

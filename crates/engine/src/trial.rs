@@ -20,6 +20,15 @@ pub enum Validity {
 }
 
 impl Validity {
+    /// Its name in options and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Compat => "compat",
+            Self::Response => "response",
+        }
+    }
+
     /// The queries of a trial that count as answered.
     pub fn counted(self, trial: &Trial) -> u64 {
         match self {
@@ -130,6 +139,7 @@ pub fn conclude(
         latency_curve: stats.latency_curve(),
         series: stats.series(),
         invalid_reasons: reasons(stats),
+        validity: validity.name().to_owned(),
         load: schedule.model.to_string(),
         closed_loop,
         experiments: stats.experiments.to_record(),

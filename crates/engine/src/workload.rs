@@ -107,6 +107,8 @@ impl std::fmt::Display for SuffixTooLong {
 
 impl std::error::Error for SuffixTooLong {}
 
+/// Where places start over that do not stand for the names of a range: a number that every reader of JSON has exactly.
+pub const PLACES: u64 = 1 << 48;
 /// Where the first label's text stands in a query.
 const LABEL_AT: usize = HEADER_LENGTH + 1;
 /// The longest query: what the transports have room for, in octets.
@@ -155,7 +157,7 @@ impl Workload {
         template.resize(QUERY_OCTETS_MAX, 0);
         let length = tail.append(0, 0, &mut template, question_end);
         template.truncate(length);
-        // A name of 255 octets with every option but padding fits; padding beyond the largest query is left out.
+        // A name of 255 octets with every option fits; padding beyond the largest query is left out.
         if length == 0 {
             return Err(SuffixTooLong);
         }
@@ -199,6 +201,16 @@ impl Workload {
             Some(Picker::Cached { hot_names, .. }) => in_turn.saturating_add(hot_names),
             Some(Picker::Zipf(_)) | None => 0,
         }
+    }
+
+    /// The index of the first name of a trial that follows one of so many queries: none is asked again before all were.
+    pub fn first_name_after(&self, queries: u64) -> u64 {
+        let places = match self.picker {
+            Some(Picker::Zipf(_)) | None => PLACES,
+            Some(_) => self.spec.names.size(),
+        };
+        let in_turn = queries.saturating_mul(self.spec.variation.agent.agents.into());
+        self.spec.first_name.wrapping_add(self.names_needed(queries).max(in_turn)) & (places - 1)
     }
 
     /// The queries that must be answered before the trial so that its cached share is cached, and how many they are.

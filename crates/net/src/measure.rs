@@ -120,7 +120,7 @@ pub fn run(
 ) -> io::Result<Measured> {
     if plan.backend == Backend::Kernel {
         if coworker.is_some() {
-            let message = "the kernel back-end leaves no turns to the AuthDNS: give it threads of its own";
+            let message = "the kernel back-end leaves no turns to the AuthDNS: give it threads of its own (--auth-threads)";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;

@@ -144,6 +144,11 @@ impl Manifest {
 }
 
 impl Memory {
+    /// The memory of this machine now.
+    pub fn now() -> Self {
+        Self::read(&Files::system())
+    }
+
     fn read(files: &Files) -> Self {
         let octets = |key: &str| {
             let text = files.value("proc/meminfo", key, ':')?;

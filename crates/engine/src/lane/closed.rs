@@ -21,6 +21,8 @@ pub(super) struct Closed {
     /// Slots that hold no query.
     idle: usize,
     experiment_from_ns: Option<u64>,
+    /// When a query left last.
+    pub(super) sent_last_ns: u64,
     /// When a query left or ended last.
     pub(super) last_ns: u64,
     pub(super) experiments: Spread,
@@ -43,6 +45,7 @@ impl Closed {
             oldest: 0,
             idle: slots.into(),
             experiment_from_ns: None,
+            sent_last_ns: 0,
             last_ns: 0,
             experiments: Spread::default(),
         })
@@ -66,7 +69,7 @@ impl Closed {
     /// Query `own` leaves in the next free slot.
     pub(super) fn sent(&mut self, own: u64, now_ns: u64) {
         let Some(slot) = self.free.pop_front() else { return };
-        self.last_ns = now_ns;
+        (self.sent_last_ns, self.last_ns) = (now_ns, now_ns);
         let place = own as usize & (self.slots.len() - 1);
         self.slots[place] = slot;
         self.idle -= 1;

@@ -306,6 +306,31 @@ fn an_experiment_ends_when_all_its_slots_have() {
 }
 
 #[test]
+fn a_closed_loop_that_has_sent_everything_does_not_wait_for_its_time() {
+    let mut lane = lane_with("experiments:256x1", Choice::Each, 2);
+    let sent = send_all(&mut lane, START);
+    sent.iter().skip(1).for_each(|(socket, query)| lane.receive(START + 1000, *socket, &answer(query)));
+    assert_eq!(lane.listen_until_ns(), START + SECOND_NS);
+    assert!(lane.due(START + SECOND_NS / 10 + 1).is_none() && !lane.is_done(START + SECOND_NS - 1));
+    assert!(lane.is_done(START + SECOND_NS));
+    let stats = lane.finish();
+    assert_eq!((stats.valid, stats.active_ns), (255, SECOND_NS / 10 + 1), "the last one gave up");
+}
+
+#[test]
+fn a_burst_is_remembered_as_a_whole() {
+    let model = "burst:10000".parse().unwrap();
+    let schedule = Schedule::with_model(START, 1000, 10 * SECOND_NS, model);
+    let (timeout_ns, listen_ns) = (SECOND_NS, SECOND_NS);
+    let spec = LaneSpec { schedule, lane: 0, lanes: 1, sockets: 1, timeout_ns, listen_ns, log: false };
+    let mut lane = Lane::new(spec, workload(0));
+    let sent = send_all(&mut lane, START);
+    sent.iter().for_each(|(socket, query)| lane.receive(START + 1000, *socket, &answer(query)));
+    let stats = lane.finish();
+    assert_eq!((sent.len(), stats.valid, stats.late), (10_000, 10_000, 0));
+}
+
+#[test]
 fn a_slow_file_is_told_from_one_that_ended() {
     #[derive(Debug)]
     struct Trickle;

@@ -137,10 +137,11 @@ impl Tail {
         }
     }
 
+    /// Padding that has no room is left out.
     fn pad(&self, buffer: &mut [u8], at: usize, end: usize) -> usize {
         let Some(block) = self.padding_octets.map(|octets| usize::from(octets.max(1))) else { return end };
         let padding = (block - (end + 4) % block) % block;
-        let Some(place) = buffer.get_mut(end..end + 4 + padding) else { return 0 };
+        let Some(place) = buffer.get_mut(end..end + 4 + padding) else { return end };
         place[..2].copy_from_slice(&OPTION_PADDING.to_be_bytes());
         place[2..4].copy_from_slice(&(padding as u16).to_be_bytes());
         place[4..].fill(0);
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn too_small_a_buffer_is_no_panic() {
         let padded = QueryOptions { padding_octets: Some(468), ..QueryOptions::default() };
-        assert_eq!(Tail::new(None, &padded, 0).append(0, 0, &mut [0; 100], 50), 0);
+        assert_eq!(Tail::new(None, &padded, 0).append(0, 0, &mut [0; 100], 50), 61, "without the padding");
         assert_eq!(Tail::new(None, &padded, 0).append(0, 0, &mut [0; 55], 50), 0);
     }
 

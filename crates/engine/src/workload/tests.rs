@@ -82,6 +82,18 @@ fn agents_never_ask_the_same_name() {
 }
 
 #[test]
+fn the_next_trial_asks_nothing_again() {
+    let after = |choice, queries| {
+        let agent = Agent { index: 0, agents: 2 };
+        varied(Variation { choice, agent, ..Variation::default() }).first_name_after(queries)
+    };
+    assert_eq!(after(Choice::Each, 1000), 7000);
+    assert_eq!(after(Choice::Each, 1 << 23), 5000, "all names were asked");
+    assert_eq!(after(Choice::Cached { share_pct: 50, hot_names: 3 }, 1000), 7003);
+    assert_eq!(after(Choice::RandomLabels, 1 << 23), 5000 + (1 << 24), "the range does not bound them");
+}
+
+#[test]
 fn cached_names_are_those_that_were_warmed() {
     let choice = Choice::Cached { share_pct: 40, hot_names: 50 };
     let types = "a=1,aaaa=1".parse().unwrap();

@@ -10,32 +10,56 @@ use super::spread;
 /// The most types of a mix.
 pub const TYPES_MAX: usize = 16;
 
-/// Types that are asked by name; any other is written `TYPE` and its number (RFC 3597 5).
-const NAMES: [(&str, u16); 24] = [
+/// Types that are asked by name (IANA), those that files of recorded queries hold among them; any other is written `TYPE`
+/// and its number (RFC 3597 5).
+const NAMES: [(&str, u16); 47] = [
     ("A", rtype::A),
     ("NS", rtype::NS),
     ("CNAME", rtype::CNAME),
     ("SOA", rtype::SOA),
+    ("NULL", 10),
     ("PTR", rtype::PTR),
     ("HINFO", 13),
     ("MX", rtype::MX),
     ("TXT", rtype::TXT),
+    ("RP", 17),
+    ("AFSDB", 18),
+    ("X25", 19),
+    ("ISDN", 20),
+    ("SIG", 24),
+    ("KEY", 25),
     ("AAAA", rtype::AAAA),
     ("LOC", 29),
     ("SRV", rtype::SRV),
     ("NAPTR", 35),
+    ("KX", 36),
+    ("CERT", 37),
+    ("A6", 38),
     ("DNAME", rtype::DNAME),
+    ("APL", 42),
     ("DS", rtype::DS),
     ("SSHFP", 44),
+    ("IPSECKEY", 45),
     ("RRSIG", rtype::RRSIG),
     ("NSEC", 47),
     ("DNSKEY", 48),
+    ("DHCID", 49),
+    ("NSEC3", 50),
     ("NSEC3PARAM", 51),
     ("TLSA", 52),
+    ("SMIMEA", 53),
+    ("CDS", 59),
+    ("CDNSKEY", 60),
+    ("OPENPGPKEY", 61),
+    ("CSYNC", 62),
+    ("ZONEMD", 63),
     ("SVCB", 64),
     ("HTTPS", 65),
-    ("CAA", 257),
+    ("SPF", 99),
+    ("TKEY", 249),
     ("ANY", rtype::ANY),
+    ("URI", 256),
+    ("CAA", 257),
 ];
 
 /// The number of a query type by its name, in any case; `None` if it is none.
