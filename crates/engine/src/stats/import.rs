@@ -29,7 +29,6 @@ impl Stats {
         self.valid += answers;
         self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns.saturating_mul(answers));
         self.latency_ns.saturating_record_n(latency_ns, answers);
-        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns.saturating_mul(answers));
     }
 
     /// Adds valid answers with a latency from the sending, in ns.
@@ -78,6 +77,7 @@ mod tests {
         assert_eq!(single.series(), imported.series());
         assert_eq!(single.windows(), imported.windows());
         assert_eq!((single.sent, single.valid), (imported.sent, imported.valid));
+        assert_eq!(single.latency_sum_ns, imported.latency_sum_ns);
         assert_eq!(single.latency_from_send(), imported.latency_from_send());
         assert_eq!(
             (single.latency(), single.schedule_error()),
