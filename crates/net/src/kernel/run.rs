@@ -59,14 +59,15 @@ pub fn run(
         processors: &processors,
         accounts: &programs.accounts,
         schedule,
-        listen_until_ns: schedule.due_ns(schedule.queries.saturating_sub(1)) + listen_ns,
+        listen_until_ns: schedule.due_ns(schedule.queries.saturating_sub(1)).saturating_add(listen_ns),
         interrupted: false,
     };
     let (doubts, accounts) = (&mut programs.doubts, &programs.accounts);
     let mut reporter = Reporter::new(live);
     let cpu_ns = supervisor.run(&generator, stop, &mut || {
-        doubts.judge(workload, accounts, &mut stats);
+        let judged = doubts.judge(workload, accounts, &mut stats);
         reporter.tell_counts(clock::monotonic_ns(), || accounts.counts(&stats));
+        judged
     })?;
     let interrupted = supervisor.interrupted;
     let losses = Counters::read(&path.device)?.since(&before, programs.accounts.frames_of_server());
@@ -162,7 +163,7 @@ impl Supervisor<'_> {
         &mut self,
         generator: &Generator<'_>,
         stop: &AtomicBool,
-        judge: &mut dyn FnMut(),
+        judge: &mut dyn FnMut() -> usize,
     ) -> io::Result<u64> {
         let (lanes, processors) = (&self.lanes, self.processors);
         let (used, interrupted) = std::thread::scope(|scope| {
@@ -177,12 +178,14 @@ impl Supervisor<'_> {
         self.interrupted = interrupted;
         let used = used?;
         self.listen(stop, judge);
-        judge();
+        // An answer is counted before it is handed over: the last one may be on its way. Then none may be left behind.
+        std::thread::sleep(LOOK_EVERY);
+        while judge() > 0 {}
         Ok(used)
     }
 
     /// Waits for the lanes; returns whether they were stopped.
-    fn supervise(&self, stop: &AtomicBool, judge: &mut dyn FnMut()) -> bool {
+    fn supervise(&self, stop: &AtomicBool, judge: &mut dyn FnMut() -> usize) -> bool {
         let length_ns = self.schedule.end_ns() - self.schedule.start_ns;
         let hopeless_ns = self.schedule.end_ns() + length_ns + SECOND_NS;
         let mut interrupted = false;
@@ -205,7 +208,7 @@ impl Supervisor<'_> {
     }
 
     /// Waits for answers after the last query.
-    fn listen(&mut self, stop: &AtomicBool, judge: &mut dyn FnMut()) {
+    fn listen(&mut self, stop: &AtomicBool, judge: &mut dyn FnMut() -> usize) {
         while !self.interrupted && !self.accounts.all_answered() {
             if clock::monotonic_ns() >= self.listen_until_ns {
                 return;
