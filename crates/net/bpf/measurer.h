@@ -95,7 +95,7 @@ const volatile __u32 digits[256] = {0};
 
 /* What a processor has counted; it alone writes here. */
 struct account {
-    /* Set before the start. */
+    /* When query 0 is due; far ahead until the trial starts. */
     __u64 start_ns;
     __u64 enabled;
     /* The lane whose thread is pinned to this processor. */

@@ -20,7 +20,7 @@ use net::link::path_to;
 use net::live::Live;
 use net::measure::{Measured, Plan};
 use net::transport::{Backend, Sources, UdpConfig};
-use support::{PEER, Pair, can_run, device};
+use support::{PEER, Pair, TESTER, can_run, device};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -333,6 +333,53 @@ fn answers_after_the_timeout_are_late() {
     );
     assert_eq!((stats.duplicates, stats.unexpected), (10, 20));
     assert_eq!(stats.series()[0].valid, 0);
+}
+
+/// A server that answers query `last` over and over until the first one comes, and then those that come, until it is
+/// told to stop.
+fn answer_early(listen: SocketAddr, workload: &Workload, last: u64, ready: &Sender<()>, stop: &AtomicBool) {
+    let socket = UdpSocket::bind(listen).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    ready.send(()).unwrap();
+    // The ID is the one that query will have, and the port the first.
+    let (id, mut buffer) = ((last as u16).wrapping_mul(0x9e35).wrapping_add(0x5bd1), [0; 512]);
+    let length = workload.write(last, id, &mut buffer);
+    let early = reply(workload, &buffer[..length], None);
+    let (mut is_asked, until) = (false, Instant::now() + Duration::from_secs(60));
+    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+        if let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            is_asked = true;
+            socket.send_to(&reply(workload, &buffer[..length], None), from).unwrap();
+            continue;
+        }
+        if !is_asked {
+            let _ = socket.send_to(&early, (TESTER[0], 61_440));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+#[test]
+fn answers_that_come_before_the_trial_are_nobodys() {
+    if !can_run() {
+        return;
+    }
+    let _turn = turn();
+    let pair = Pair::new();
+    let _pass = pair.peer(|| bpf::attach_pass(device()).unwrap());
+    let (plan, address, stop) = (plan(1000, SECOND_NS / 10, 1), server(0, 5353), AtomicBool::new(false));
+    let (ready, is_ready) = channel();
+    let workload = Workload::new(spec()).unwrap();
+    let measured = std::thread::scope(|scope| {
+        scope.spawn(|| pair.peer(|| answer_early(address, &workload, 99, &ready, &stop)));
+        is_ready.recv().unwrap();
+        let measured = pair.tester(|| run(&plan, spec(), address, &[]));
+        stop.store(true, Ordering::Relaxed);
+        measured
+    });
+    let stats = &measured.stats;
+    assert_eq!((stats.sent, stats.valid, stats.late, stats.duplicates), (100, 100, 0, 0), "{}", summary(&measured));
+    assert!(stats.unexpected > 0, "the early ones came");
 }
 
 #[test]

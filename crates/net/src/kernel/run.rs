@@ -70,7 +70,7 @@ pub fn run(
         judged
     })?;
     let interrupted = supervisor.interrupted;
-    let losses = Counters::read(&path.device)?.since(&before, programs.accounts.frames_of_server());
+    let losses = Counters::read(&path.device)?.since(&before, programs.accounts.taken());
     programs.accounts.add_to(&mut stats);
     let send_error = note_losses(&mut stats, &losses, path)?;
     let own_drops = programs.accounts.own_drops() + losses.receiving;
