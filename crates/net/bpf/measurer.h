@@ -119,7 +119,9 @@ struct account {
     __u64 unreadable;
     __u64 doubtful;
     __u64 compat;
-    __u64 padding[13];
+    /* Frames left to the stack. */
+    __u64 passed;
+    __u64 padding[12];
     /* Of all first answers, and of those that failed by it. */
     __u64 rcodes[16];
     __u64 failed_rcodes[16];

@@ -276,30 +276,37 @@ static __always_inline void take(struct xdp_md *ctx, struct account *account, co
     }
 }
 
-SEC("xdp")
-int sink(struct xdp_md *ctx)
+/* Takes a frame if it is an answer, whatever kind of answer; else 0. */
+static __always_inline int take_frame(struct xdp_md *ctx, struct account *account)
 {
     const __u8 *frame = (void *)(long)ctx->data;
     const void *end = (void *)(long)ctx->data_end;
     enum origin origin = origin_of(frame, end);
-    if (origin == FOREIGN)
-        return XDP_PASS;
+    if (origin != OURS) {
+        account->unreadable += origin == UNREADABLE;
+        return 0;
+    }
+    const struct udphdr *udp = (const void *)frame + UDP_AT;
+    if ((const void *)(udp + 1) + sizeof(struct dns_header) > end || udp->source != trial.server_port ||
+        ((bpf_ntohs(udp->dest) - trial.first_port) & ~trial.port_mask))
+        return 0;
+    __u32 octets = bpf_ntohs(udp->len);
+    if (octets < sizeof(*udp) + sizeof(struct dns_header) || (const void *)udp + octets > end)
+        return 0;
+    take(ctx, account, frame, end, udp, octets - sizeof(*udp));
+    return 1;
+}
+
+SEC("xdp")
+int sink(struct xdp_md *ctx)
+{
     struct account *account = own_account();
     if (!account)
         return XDP_PASS;
     /* Time has passed for a generator on this processor. */
     account->clock_uses = 0;
-    if (origin == UNREADABLE) {
-        account->unreadable++;
-        return XDP_PASS;
-    }
-    const struct udphdr *udp = (const void *)frame + UDP_AT;
-    if ((const void *)(udp + 1) + sizeof(struct dns_header) > end || udp->source != trial.server_port ||
-        ((bpf_ntohs(udp->dest) - trial.first_port) & ~trial.port_mask))
-        return XDP_PASS;
-    __u32 octets = bpf_ntohs(udp->len);
-    if (octets < sizeof(*udp) + sizeof(struct dns_header) || (const void *)udp + octets > end)
-        return XDP_PASS;
-    take(ctx, account, frame, end, udp, octets - sizeof(*udp));
-    return XDP_DROP;
+    if (take_frame(ctx, account))
+        return XDP_DROP;
+    account->passed++;
+    return XDP_PASS;
 }

@@ -15,12 +15,13 @@ use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rcode, rtype
 use engine::pacer::Model;
 use engine::workload::{Agent, QueryOptions, Variation, Workload, WorkloadSpec};
 use net::bpf;
+use net::frame::Template;
 use net::kernel::{self, Reflector, ReflectorCounters};
 use net::link::path_to;
 use net::live::Live;
 use net::measure::{Measured, Plan};
 use net::transport::{Backend, Sources, UdpConfig};
-use support::{PEER, Pair, TESTER, can_run, device};
+use support::{MACS, PEER, Pair, TESTER, can_run, device};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -380,6 +381,60 @@ fn answers_that_come_before_the_trial_are_nobodys() {
     let stats = &measured.stats;
     assert_eq!((stats.sent, stats.valid, stats.late, stats.duplicates), (100, 100, 0, 0), "{}", summary(&measured));
     assert!(stats.unexpected > 0, "the early ones came");
+}
+
+/// A server whose answers fill their datagrams in turn rightly, up to the label of the question only, and up to its end
+/// only; the rest of the message stands behind the datagram. With each goes a frame of another protocol.
+fn answer_in_frames(listen: SocketAddr, workload: &Workload, ready: &Sender<()>, stop: &AtomicBool) {
+    let socket = UdpSocket::bind(listen).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    ready.send(()).unwrap();
+    let mut announcement = [0; 60];
+    announcement[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0xe]);
+    announcement[6..12].copy_from_slice(&MACS[1]);
+    announcement[12..14].copy_from_slice(&[0x88, 0xcc]);
+    let (mut buffer, until) = ([0; 512], Instant::now() + Duration::from_secs(60));
+    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+        let answer = reply(workload, &buffer[..length], None);
+        let template = Template::new(MACS[1], MACS[0], listen, from).unwrap();
+        let start = template.payload_offset();
+        let mut frame = [0; 512];
+        frame[start..start + answer.len()].copy_from_slice(&answer);
+        let n = workload.number_of(&buffer[..length]).unwrap();
+        let octets = [answer.len(), 13 + 15, workload.question_end()][(n % 3) as usize];
+        template.complete(&mut frame, octets);
+        support::send_frame(device(), &frame[..start + answer.len()]);
+        support::send_frame(device(), &announcement);
+    }
+}
+
+#[test]
+fn what_stands_behind_a_datagram_or_is_none_is_no_answer() {
+    if !can_run() {
+        return;
+    }
+    let _turn = turn();
+    for family in 0..2 {
+        let pair = Pair::new();
+        let _pass = pair.peer(|| bpf::attach_pass(device()).unwrap());
+        let plan = Plan { timeout_ns: SECOND_NS, listen_ns: SECOND_NS, ..plan(990, SECOND_NS / 10, 1) };
+        let (address, stop) = (server(family, 5353), AtomicBool::new(false));
+        let (ready, is_ready) = channel();
+        let workload = Workload::new(spec()).unwrap();
+        let measured = std::thread::scope(|scope| {
+            scope.spawn(|| pair.peer(|| answer_in_frames(address, &workload, &ready, &stop)));
+            is_ready.recv().unwrap();
+            let measured = pair.tester(|| run(&plan, spec(), address, &[]));
+            stop.store(true, Ordering::Relaxed);
+            measured
+        });
+        let stats = &measured.stats;
+        assert_eq!((stats.sent, stats.valid, stats.unexpected), (99, 33, 33), "{}", summary(&measured));
+        assert_eq!(stats.defects.get("malformed"), Some(&33), "{}", summary(&measured));
+        assert_eq!(stats.invalid, 33);
+        assert_eq!(measured.socket_drops, 0, "frames of other protocols are nobody's loss");
+    }
 }
 
 #[test]

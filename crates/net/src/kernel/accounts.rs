@@ -30,6 +30,7 @@ mod word {
     pub const UNREADABLE: usize = 16;
     pub const DOUBTFUL: usize = 17;
     pub const COMPAT: usize = 18;
+    pub const PASSED: usize = 19;
     pub const RCODES: usize = 32;
     pub const FAILED_RCODES: usize = RCODES + 16;
     pub const LATENESS: usize = FAILED_RCODES + 16;
@@ -154,6 +155,11 @@ impl Accounts {
     /// Frames that the sink took from the device.
     pub(super) fn taken(&self) -> u64 {
         [word::ANSWERED, word::DUPLICATES, word::UNEXPECTED].iter().map(|&word| self.sum(word)).sum()
+    }
+
+    /// Frames that the sink left to the stack.
+    pub(super) fn passed(&self) -> u64 {
+        self.sum(word::PASSED)
     }
 
     /// Answers that could not be read or handed over: the Measurer's own losses.

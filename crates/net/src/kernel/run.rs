@@ -70,7 +70,8 @@ pub fn run(
         judged
     })?;
     let interrupted = supervisor.interrupted;
-    let losses = Counters::read(&path.device)?.since(&before, programs.accounts.taken());
+    let accounts = &programs.accounts;
+    let losses = Counters::read(&path.device)?.since(&before, accounts.taken(), accounts.passed());
     programs.accounts.add_to(&mut stats);
     let send_error = note_losses(&mut stats, &losses, path)?;
     let own_drops = programs.accounts.own_drops() + losses.receiving;
