@@ -465,6 +465,8 @@ fn what_it_cannot_do_is_refused_in_one_line() {
     assert!(text.contains("a timeout of 101 s; at most 100 s"), "{text}");
     let text = refusal(&plan(1, SECOND_NS, 1), spec(), &[0, 0]);
     assert!(text.contains("a processor of its own for each thread"), "{text}");
+    let text = refusal(&plan(1, SECOND_NS, 1), spec(), &[1 << 20]);
+    assert_eq!(text, "processor 1048576 does not exist or may not be used");
     let text = refusal(&Plan { model: "poisson:1".parse().unwrap(), ..plan(1, SECOND_NS, 1) }, spec(), &[]);
     assert!(text.contains("another load than a constant rate; use another --io"), "{text}");
     let types = "AAAA=50,A=50".parse().unwrap();

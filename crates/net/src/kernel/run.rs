@@ -122,18 +122,20 @@ fn processors(cpus: &[usize]) -> io::Result<Vec<usize>> {
         let message = "the kernel back-end needs a processor of its own for each thread";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    if cpus.is_empty() {
-        return Ok(cpu::available().into_iter().take(1).collect());
+    let available = cpu::available();
+    if let Some(other) = distinct.iter().find(|cpu| !available.contains(cpu)) {
+        let message = format!("processor {other} does not exist or may not be used");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    Ok(cpus.to_vec())
+    Ok(if cpus.is_empty() { available.into_iter().take(1).collect() } else { cpus.to_vec() })
 }
 
 /// Takes back what the device refused; the error says how much.
 fn note_losses(stats: &mut Stats, losses: &Losses, path: &Path) -> io::Result<Option<io::Error>> {
     let device = &path.device.name;
     // Drivers may forget to count such frames, but then there are answers. Neighbour discovery sends a few of its own.
-    let answers = stats.valid + stats.invalid + stats.late + stats.unexpected;
-    if losses.offered < stats.sent.div_ceil(2) && answers == 0 {
+    let answered = stats.valid + stats.invalid + stats.late;
+    if losses.offered < stats.sent.div_ceil(2) && answered + stats.unexpected == 0 {
         let message = format!(
             "device {device} did not send the {} queries: its driver does not send frames of XDP programs; a veth does if \
              its peer has an XDP program, or generic receive offload on (ethtool -K PEER gro on)",
@@ -141,11 +143,13 @@ fn note_losses(stats: &mut Stats, losses: &Losses, path: &Path) -> io::Result<Op
         );
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
-    if losses.sending == 0 {
+    // The device may have refused frames of others, too; what was answered had left.
+    let refused = losses.sending.min(stats.sent.saturating_sub(answered));
+    if refused == 0 {
         return Ok(None);
     }
-    stats.note_send_errors(losses.sending);
-    Ok(Some(io::Error::other(format!("device {device} refused {} frames (full queue)", losses.sending))))
+    stats.note_send_errors(refused);
+    Ok(Some(io::Error::other(format!("device {device} refused {refused} frames (full queue)"))))
 }
 
 /// Looks after the lanes: starts them, ends them when all is sent, and has the doubtful answers judged meanwhile.
