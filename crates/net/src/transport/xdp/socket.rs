@@ -235,7 +235,12 @@ impl XdpSocket {
 
     /// How many frames have arrived.
     pub fn look(&mut self) -> u32 {
-        self.arrived.look()
+        let arrived = self.arrived.look();
+        // A device may say that it waits for memory just after it was given some, and nothing would ever come.
+        if arrived == 0 && self.fill.needs_wakeup() {
+            self.poke();
+        }
+        arrived
     }
 
     /// Lends up to `most` of the frames that the last look has shown, one after the other, each with the time of its
