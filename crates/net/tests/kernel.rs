@@ -270,16 +270,34 @@ fn against_server(plan: &Plan, spec: &WorkloadSpec, family: usize, delay: Durati
 }
 
 fn attempt(plan: &Plan, spec: &WorkloadSpec, family: usize, delay: Duration) -> Measured {
+    let address = server(family, 5353);
+    beside(plan, spec, address, |ready, stop| serve(address, spec.clone(), delay, ready, stop))
+}
+
+/// Runs a trial between two namespaces while `serve` serves in the other one: it says when it is ready, and is told when
+/// to stop, also if the trial panics.
+fn beside(
+    plan: &Plan,
+    spec: &WorkloadSpec,
+    address: SocketAddr,
+    serve: impl FnOnce(&Sender<()>, &AtomicBool) + Send,
+) -> Measured {
+    struct Stop<'s>(&'s AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let pair = Pair::new();
     let _pass = pair.peer(|| bpf::attach_pass(device()).unwrap());
-    let (stop, address) = (AtomicBool::new(false), server(family, 5353));
+    let stop = AtomicBool::new(false);
     let (ready, is_ready) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(|| pair.peer(|| serve(address, spec.clone(), delay, &ready, &stop)));
+        let (pair, stop) = (&pair, &stop);
+        scope.spawn(move || pair.peer(|| serve(&ready, stop)));
+        let _stop = Stop(stop);
         is_ready.recv().unwrap();
-        let measured = pair.tester(|| run(plan, spec.clone(), address, &[]));
-        stop.store(true, Ordering::Relaxed);
-        measured
+        pair.tester(|| run(plan, spec.clone(), address, &[]))
     })
 }
 
@@ -341,13 +359,14 @@ fn answers_after_the_timeout_are_late() {
 fn answer_early(listen: SocketAddr, workload: &Workload, last: u64, ready: &Sender<()>, stop: &AtomicBool) {
     let socket = UdpSocket::bind(listen).unwrap();
     socket.set_nonblocking(true).unwrap();
+    support::enlarge_buffer(&socket);
     ready.send(()).unwrap();
     // The ID is the one that query will have, and the port the first.
     let (id, mut buffer) = ((last as u16).wrapping_mul(0x9e35).wrapping_add(0x5bd1), [0; 512]);
     let length = workload.write(last, id, &mut buffer);
     let early = reply(workload, &buffer[..length], None);
-    let (mut is_asked, until) = (false, Instant::now() + Duration::from_secs(60));
-    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+    let mut is_asked = false;
+    while !stop.load(Ordering::Relaxed) {
         if let Ok((length, from)) = socket.recv_from(&mut buffer) {
             is_asked = true;
             socket.send_to(&reply(workload, &buffer[..length], None), from).unwrap();
@@ -366,35 +385,33 @@ fn answers_that_come_before_the_trial_are_nobodys() {
         return;
     }
     let _turn = turn();
-    let pair = Pair::new();
-    let _pass = pair.peer(|| bpf::attach_pass(device()).unwrap());
-    let (plan, address, stop) = (plan(1000, SECOND_NS / 10, 1), server(0, 5353), AtomicBool::new(false));
-    let (ready, is_ready) = channel();
+    let (plan, address) = (plan(1000, SECOND_NS / 10, 1), server(0, 5353));
     let workload = Workload::new(spec()).unwrap();
-    let measured = std::thread::scope(|scope| {
-        scope.spawn(|| pair.peer(|| answer_early(address, &workload, 99, &ready, &stop)));
-        is_ready.recv().unwrap();
-        let measured = pair.tester(|| run(&plan, spec(), address, &[]));
-        stop.store(true, Ordering::Relaxed);
-        measured
-    });
+    let early = |ready: &Sender<()>, stop: &AtomicBool| answer_early(address, &workload, 99, ready, stop);
+    let measured = beside(&plan, &spec(), address, early);
     let stats = &measured.stats;
-    assert_eq!((stats.sent, stats.valid, stats.late, stats.duplicates), (100, 100, 0, 0), "{}", summary(&measured));
+    assert_eq!(
+        (stats.sent, stats.valid, stats.late, stats.duplicates),
+        (100, 100, 0, 0),
+        "{}",
+        summary(&measured)
+    );
     assert!(stats.unexpected > 0, "the early ones came");
 }
 
 /// A server whose answers fill their datagrams in turn rightly, up to the label of the question only, and up to its end
 /// only; the rest of the message stands behind the datagram. With each goes a frame of another protocol.
 fn answer_in_frames(listen: SocketAddr, workload: &Workload, ready: &Sender<()>, stop: &AtomicBool) {
-    let socket = UdpSocket::bind(listen).unwrap();
+    let (socket, frames) = (UdpSocket::bind(listen).unwrap(), support::frame_socket());
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    support::enlarge_buffer(&socket);
     ready.send(()).unwrap();
     let mut announcement = [0; 60];
     announcement[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0xe]);
     announcement[6..12].copy_from_slice(&MACS[1]);
     announcement[12..14].copy_from_slice(&[0x88, 0xcc]);
-    let (mut buffer, until) = ([0; 512], Instant::now() + Duration::from_secs(60));
-    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+    let mut buffer = [0; 512];
+    while !stop.load(Ordering::Relaxed) {
         let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
         let answer = reply(workload, &buffer[..length], None);
         let template = Template::new(MACS[1], MACS[0], listen, from).unwrap();
@@ -404,8 +421,8 @@ fn answer_in_frames(listen: SocketAddr, workload: &Workload, ready: &Sender<()>,
         let n = workload.number_of(&buffer[..length]).unwrap();
         let octets = [answer.len(), 13 + 15, workload.question_end()][(n % 3) as usize];
         template.complete(&mut frame, octets);
-        support::send_frame(device(), &frame[..start + answer.len()]);
-        support::send_frame(device(), &announcement);
+        support::send_frame(&frames, device(), &frame[..start + answer.len()]);
+        support::send_frame(&frames, device(), &announcement);
     }
 }
 
@@ -416,19 +433,12 @@ fn what_stands_behind_a_datagram_or_is_none_is_no_answer() {
     }
     let _turn = turn();
     for family in 0..2 {
-        let pair = Pair::new();
-        let _pass = pair.peer(|| bpf::attach_pass(device()).unwrap());
         let plan = Plan { timeout_ns: SECOND_NS, listen_ns: SECOND_NS, ..plan(990, SECOND_NS / 10, 1) };
-        let (address, stop) = (server(family, 5353), AtomicBool::new(false));
-        let (ready, is_ready) = channel();
+        let address = server(family, 5353);
         let workload = Workload::new(spec()).unwrap();
-        let measured = std::thread::scope(|scope| {
-            scope.spawn(|| pair.peer(|| answer_in_frames(address, &workload, &ready, &stop)));
-            is_ready.recv().unwrap();
-            let measured = pair.tester(|| run(&plan, spec(), address, &[]));
-            stop.store(true, Ordering::Relaxed);
-            measured
-        });
+        let in_frames =
+            |ready: &Sender<()>, stop: &AtomicBool| answer_in_frames(address, &workload, ready, stop);
+        let measured = beside(&plan, &spec(), address, in_frames);
         let stats = &measured.stats;
         assert_eq!((stats.sent, stats.valid, stats.unexpected), (99, 33, 33), "{}", summary(&measured));
         assert_eq!(stats.defects.get("malformed"), Some(&33), "{}", summary(&measured));

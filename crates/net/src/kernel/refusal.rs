@@ -59,7 +59,10 @@ impl fmt::Display for Refusal {
                 write!(f, "the suffix has {octets} octets in wire format; at most {SUFFIX_MAX_OCTETS}")
             }
             Self::QueryOctets(octets) => {
-                write!(f, "queries of {octets} octets are too long for its frames; leave out options or padding")
+                write!(
+                    f,
+                    "queries of {octets} octets are too long for its frames; leave out options or padding"
+                )
             }
             Self::Families(source, server) => {
                 write!(f, "source {source} and server {server} are of two address families")

@@ -125,14 +125,18 @@ pub fn device() -> u32 {
     index
 }
 
-/// Sends a frame, as it is, by a device of the thread's namespace.
-pub fn send_frame(device: u32, frame: &[u8]) {
+/// A socket of the thread's namespace that sends frames as they are.
+pub fn frame_socket() -> OwnedFd {
     // SAFETY: on success the call returns a new descriptor that nobody else owns.
-    let socket = unsafe {
+    unsafe {
         let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
         assert!(socket >= 0, "AF_PACKET: {}", std::io::Error::last_os_error());
         OwnedFd::from_raw_fd(socket)
-    };
+    }
+}
+
+/// Sends a frame by a device.
+pub fn send_frame(socket: &OwnedFd, device: u32, frame: &[u8]) {
     // SAFETY: all zeros is a valid value of a struct of numbers.
     let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     to.sll_family = libc::AF_PACKET as u16;

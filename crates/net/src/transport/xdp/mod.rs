@@ -166,9 +166,7 @@ impl Transport for XdpTransport {
         failed += queue.take_refused();
         match flushed {
             Ok(()) if failed == 0 => Sent::default(),
-            Ok(()) if failed == unwritten => {
-                Sent { failed, error: Some(super::too_long(QUERY_OCTETS_MAX)) }
-            }
+            Ok(()) if failed == unwritten => Sent { failed, error: Some(super::too_long(QUERY_OCTETS_MAX)) },
             Ok(()) => {
                 let error = "the device refused frames: its queue is full, or it has no carrier";
                 let error = self.device.explain(&io::Error::new(io::ErrorKind::WouldBlock, error));
