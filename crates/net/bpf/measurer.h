@@ -95,7 +95,7 @@ const volatile __u32 digits[256] = {0};
 
 /* What a processor has counted; it alone writes here. */
 struct account {
-    /* Set before the start. */
+    /* When query 0 is due; far ahead until the trial starts. */
     __u64 start_ns;
     __u64 enabled;
     /* The lane whose thread is pinned to this processor. */
@@ -119,7 +119,9 @@ struct account {
     __u64 unreadable;
     __u64 doubtful;
     __u64 compat;
-    __u64 padding[13];
+    /* Frames left to the stack. */
+    __u64 passed;
+    __u64 padding[12];
     /* Of all first answers, and of those that failed by it. */
     __u64 rcodes[16];
     __u64 failed_rcodes[16];

@@ -30,10 +30,9 @@ struct {
 
 #define NS_IN_MS 1000000
 #define DNS_HEADER 12
-/* The first octet of the flags: QR and opcode. */
+/* The first octet of the flags, with QR. */
 #define DNS_FLAGS 2
 #define QR 0x80
-#define OPCODE 0x78
 /* Longer datagrams are no queries that anyone sends. */
 #define MAX_UDP_OCTETS 1480
 #define TTL 64

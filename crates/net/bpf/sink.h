@@ -41,6 +41,8 @@ struct a {
     __be32 address;
 } __attribute__((packed));
 
+/* A message up to the end of its question. */
+#define QUESTION_OCTETS (trial.question_end - DNS_AT)
 /* A pointer to the question. */
 #define OWNER 0xc00c
 #define A_TYPE 1
@@ -126,20 +128,20 @@ static __always_inline __u64 number_of(const __u8 *frame, const struct udphdr *u
     return differs ? trial.queries : n;
 }
 
-static __always_inline int is_expected_a(const __u8 *frame, const void *end, __u64 n)
+static __always_inline int is_expected_a(const __u8 *frame, const void *end, __u32 octets, __u64 n)
 {
     const struct a *record = (const void *)frame + trial.question_end;
-    if ((const void *)(record + 1) > end)
+    if ((const void *)(record + 1) > end || octets < QUESTION_OCTETS + sizeof(*record))
         return 0;
     __u64 differs = (record->owner ^ bpf_htons(OWNER)) | (record->type ^ bpf_htons(A_TYPE));
     differs |= (record->class ^ bpf_htons(CLASS_IN)) | (record->length ^ bpf_htons(4));
     return !(differs | (record->address ^ bpf_htonl(address_of(n))));
 }
 
-static __always_inline int is_expected_aaaa(const __u8 *frame, const void *end, __u64 n)
+static __always_inline int is_expected_aaaa(const __u8 *frame, const void *end, __u32 octets, __u64 n)
 {
     const struct aaaa *record = (const void *)frame + trial.question_end;
-    if ((const void *)(record + 1) > end)
+    if ((const void *)(record + 1) > end || octets < QUESTION_OCTETS + sizeof(*record))
         return 0;
     __u64 address = address_of(n), high = trial.prefix.high, low = trial.prefix.low;
     if (trial.native_percent) {
@@ -157,14 +159,15 @@ static __always_inline int is_expected_aaaa(const __u8 *frame, const void *end, 
     return !differs;
 }
 
-/* Whether the first record of an answer is the one expected for query n. */
-static __always_inline int is_expected(const __u8 *frame, const void *end, const struct dns_header *dns, __u64 n)
+/* Whether the first record of an answer of so many octets is the one expected for query n. */
+static __always_inline int is_expected(const __u8 *frame, const void *end, const struct dns_header *dns, __u32 octets,
+                                       __u64 n)
 {
     if (trial.expected == EXPECT_RESPONSE)
         return 1;
     if (!dns->answers || (dns->flags & bpf_htons(DNS_TC)))
         return 0;
-    return trial.expected == EXPECT_A ? is_expected_a(frame, end, n) : is_expected_aaaa(frame, end, n);
+    return trial.expected == EXPECT_A ? is_expected_a(frame, end, octets, n) : is_expected_aaaa(frame, end, octets, n);
 }
 
 /* How long query n has been away since it was sent. */
@@ -196,9 +199,8 @@ static __always_inline int hand_over_in(struct xdp_md *ctx, const __u32 size, __
     return 1;
 }
 
-static __always_inline int hand_over(struct xdp_md *ctx, const struct udphdr *udp, __u64 n, __u64 due, __u64 now)
+static __always_inline int hand_over(struct xdp_md *ctx, __u32 octets, __u64 n, __u64 due, __u64 now)
 {
-    __u32 octets = bpf_ntohs(udp->len) - sizeof(*udp);
     if (octets > 0 && octets <= DOUBT_SMALL - sizeof(struct doubt))
         return hand_over_in(ctx, DOUBT_SMALL, octets, n, due, now);
     if (octets > 0 && octets <= DOUBT_LARGE - sizeof(struct doubt))
@@ -228,12 +230,13 @@ static __always_inline void note_valid(struct account *account, __u64 n, __u64 d
     account->latency_from_send_ns[bucket_of(since_sending(n, due, now)) & (BUCKETS - 1)]++;
 }
 
+/* Takes a message of so many octets; the frame may be longer, and what follows is no part of the answer. */
 static __always_inline void take(struct xdp_md *ctx, struct account *account, const __u8 *frame, const void *end,
-                                 const struct udphdr *udp)
+                                 const struct udphdr *udp, __u32 octets)
 {
     const struct dns_header *dns = (const void *)(udp + 1);
     __u64 n = trial.queries, due = 0, now = 0;
-    if (frame + trial.question_end <= (const __u8 *)end)
+    if (frame + trial.question_end <= (const __u8 *)end && octets >= QUESTION_OCTETS)
         n = number_of(frame, udp, dns);
     if (n < trial.queries) {
         now = bpf_ktime_get_ns();
@@ -260,12 +263,12 @@ static __always_inline void take(struct xdp_md *ctx, struct account *account, co
         mark(&failed, n);
         return;
     }
-    if (is_expected(frame, end, dns, n)) {
+    if (is_expected(frame, end, dns, octets, n)) {
         /* By dns64perf++'s rule, any answer record will do, but there must be one. */
         if (!rcode && dns->answers)
             account->compat++;
         note_valid(account, n, due, now);
-    } else if (hand_over(ctx, udp, n, due, now))
+    } else if (hand_over(ctx, octets, n, due, now))
         account->doubtful++;
     else {
         account->overflow++;
@@ -273,30 +276,37 @@ static __always_inline void take(struct xdp_md *ctx, struct account *account, co
     }
 }
 
-SEC("xdp")
-int sink(struct xdp_md *ctx)
+/* Takes a frame if it is an answer, whatever kind of answer; else 0. */
+static __always_inline int take_frame(struct xdp_md *ctx, struct account *account)
 {
     const __u8 *frame = (void *)(long)ctx->data;
     const void *end = (void *)(long)ctx->data_end;
     enum origin origin = origin_of(frame, end);
-    if (origin == FOREIGN)
-        return XDP_PASS;
+    if (origin != OURS) {
+        account->unreadable += origin == UNREADABLE;
+        return 0;
+    }
+    const struct udphdr *udp = (const void *)frame + UDP_AT;
+    if ((const void *)(udp + 1) + sizeof(struct dns_header) > end || udp->source != trial.server_port ||
+        ((bpf_ntohs(udp->dest) - trial.first_port) & ~trial.port_mask))
+        return 0;
+    __u32 octets = bpf_ntohs(udp->len);
+    if (octets < sizeof(*udp) + sizeof(struct dns_header) || (const void *)udp + octets > end)
+        return 0;
+    take(ctx, account, frame, end, udp, octets - sizeof(*udp));
+    return 1;
+}
+
+SEC("xdp")
+int sink(struct xdp_md *ctx)
+{
     struct account *account = own_account();
     if (!account)
         return XDP_PASS;
     /* Time has passed for a generator on this processor. */
     account->clock_uses = 0;
-    if (origin == UNREADABLE) {
-        account->unreadable++;
-        return XDP_PASS;
-    }
-    const struct udphdr *udp = (const void *)frame + UDP_AT;
-    if ((const void *)(udp + 1) + sizeof(struct dns_header) > end || udp->source != trial.server_port ||
-        ((bpf_ntohs(udp->dest) - trial.first_port) & ~trial.port_mask))
-        return XDP_PASS;
-    __u32 octets = bpf_ntohs(udp->len);
-    if (octets < sizeof(*udp) + sizeof(struct dns_header) || (const void *)udp + octets > end)
-        return XDP_PASS;
-    take(ctx, account, frame, end, udp);
-    return XDP_DROP;
+    if (take_frame(ctx, account))
+        return XDP_DROP;
+    account->passed++;
+    return XDP_PASS;
 }

@@ -47,7 +47,8 @@ pub struct Measured {
     pub schedule: Schedule,
     /// The counts of all threads.
     pub stats: Stats,
-    /// Answers dropped at the Measurer's own sockets.
+    /// Answers dropped at the Measurer's own sockets or rings; of [`Backend::Kernel`] also those that its program could
+    /// not read or its device certainly dropped.
     pub socket_drops: u64,
     /// Answers that came to a queue of the device that nobody read.
     pub wrong_queue: u64,
@@ -189,7 +190,8 @@ fn check_sources(plan: &Plan) -> io::Result<()> {
     let (limit, needed) = (process::raise_file_limit(), (sockets + FILES_BESIDE) as u64);
     if needed > limit {
         return too_many(format!(
-            "{sockets} sockets need {needed} open files, {limit} are allowed: ask for fewer, or raise the limit with 'ulimit -n {needed}'"
+            "{sockets} sockets need {needed} open files, {limit} are allowed: ask for fewer, or raise the limit with \
+             'ulimit -n {needed}'"
         ));
     }
     if plan.backend.has_sockets() { sources.check(*sockets, *server) } else { Ok(()) }

@@ -15,12 +15,13 @@ use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rcode, rtype
 use engine::pacer::Model;
 use engine::workload::{Agent, QueryOptions, Variation, Workload, WorkloadSpec};
 use net::bpf;
+use net::frame::Template;
 use net::kernel::{self, Reflector, ReflectorCounters};
 use net::link::path_to;
 use net::live::Live;
 use net::measure::{Measured, Plan};
 use net::transport::{Backend, Sources, UdpConfig};
-use support::{PEER, Pair, can_run, device};
+use support::{MACS, PEER, Pair, TESTER, can_run, device};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -269,16 +270,34 @@ fn against_server(plan: &Plan, spec: &WorkloadSpec, family: usize, delay: Durati
 }
 
 fn attempt(plan: &Plan, spec: &WorkloadSpec, family: usize, delay: Duration) -> Measured {
+    let address = server(family, 5353);
+    beside(plan, spec, address, |ready, stop| serve(address, spec.clone(), delay, ready, stop))
+}
+
+/// Runs a trial between two namespaces while `serve` serves in the other one: it says when it is ready, and is told when
+/// to stop, also if the trial panics.
+fn beside(
+    plan: &Plan,
+    spec: &WorkloadSpec,
+    address: SocketAddr,
+    serve: impl FnOnce(&Sender<()>, &AtomicBool) + Send,
+) -> Measured {
+    struct Stop<'s>(&'s AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let pair = Pair::new();
     let _pass = pair.peer(|| bpf::attach_pass(device()).unwrap());
-    let (stop, address) = (AtomicBool::new(false), server(family, 5353));
+    let stop = AtomicBool::new(false);
     let (ready, is_ready) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(|| pair.peer(|| serve(address, spec.clone(), delay, &ready, &stop)));
+        let (pair, stop) = (&pair, &stop);
+        scope.spawn(move || pair.peer(|| serve(&ready, stop)));
+        let _stop = Stop(stop);
         is_ready.recv().unwrap();
-        let measured = pair.tester(|| run(plan, spec.clone(), address, &[]));
-        stop.store(true, Ordering::Relaxed);
-        measured
+        pair.tester(|| run(plan, spec.clone(), address, &[]))
     })
 }
 
@@ -335,6 +354,99 @@ fn answers_after_the_timeout_are_late() {
     assert_eq!(stats.series()[0].valid, 0);
 }
 
+/// A server that answers query `last` over and over until the first one comes, and then those that come, until it is
+/// told to stop.
+fn answer_early(listen: SocketAddr, workload: &Workload, last: u64, ready: &Sender<()>, stop: &AtomicBool) {
+    let socket = UdpSocket::bind(listen).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    support::enlarge_buffer(&socket);
+    ready.send(()).unwrap();
+    // The ID is the one that query will have, and the port the first.
+    let (id, mut buffer) = ((last as u16).wrapping_mul(0x9e35).wrapping_add(0x5bd1), [0; 512]);
+    let length = workload.write(last, id, &mut buffer);
+    let early = reply(workload, &buffer[..length], None);
+    let mut is_asked = false;
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            is_asked = true;
+            socket.send_to(&reply(workload, &buffer[..length], None), from).unwrap();
+            continue;
+        }
+        if !is_asked {
+            let _ = socket.send_to(&early, (TESTER[0], 61_440));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+#[test]
+fn answers_that_come_before_the_trial_are_nobodys() {
+    if !can_run() {
+        return;
+    }
+    let _turn = turn();
+    let (plan, address) = (plan(1000, SECOND_NS / 10, 1), server(0, 5353));
+    let workload = Workload::new(spec()).unwrap();
+    let early = |ready: &Sender<()>, stop: &AtomicBool| answer_early(address, &workload, 99, ready, stop);
+    let measured = beside(&plan, &spec(), address, early);
+    let stats = &measured.stats;
+    assert_eq!(
+        (stats.sent, stats.valid, stats.late, stats.duplicates),
+        (100, 100, 0, 0),
+        "{}",
+        summary(&measured)
+    );
+    assert!(stats.unexpected > 0, "the early ones came");
+}
+
+/// A server whose answers fill their datagrams in turn rightly, up to the label of the question only, and up to its end
+/// only; the rest of the message stands behind the datagram. With each goes a frame of another protocol.
+fn answer_in_frames(listen: SocketAddr, workload: &Workload, ready: &Sender<()>, stop: &AtomicBool) {
+    let (socket, frames) = (UdpSocket::bind(listen).unwrap(), support::frame_socket());
+    socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    support::enlarge_buffer(&socket);
+    ready.send(()).unwrap();
+    let mut announcement = [0; 60];
+    announcement[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0xe]);
+    announcement[6..12].copy_from_slice(&MACS[1]);
+    announcement[12..14].copy_from_slice(&[0x88, 0xcc]);
+    let mut buffer = [0; 512];
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+        let answer = reply(workload, &buffer[..length], None);
+        let template = Template::new(MACS[1], MACS[0], listen, from).unwrap();
+        let start = template.payload_offset();
+        let mut frame = [0; 512];
+        frame[start..start + answer.len()].copy_from_slice(&answer);
+        let n = workload.number_of(&buffer[..length]).unwrap();
+        let octets = [answer.len(), 13 + 15, workload.question_end()][(n % 3) as usize];
+        template.complete(&mut frame, octets);
+        support::send_frame(&frames, device(), &frame[..start + answer.len()]);
+        support::send_frame(&frames, device(), &announcement);
+    }
+}
+
+#[test]
+fn what_stands_behind_a_datagram_or_is_none_is_no_answer() {
+    if !can_run() {
+        return;
+    }
+    let _turn = turn();
+    for family in 0..2 {
+        let plan = Plan { timeout_ns: SECOND_NS, listen_ns: SECOND_NS, ..plan(990, SECOND_NS / 10, 1) };
+        let address = server(family, 5353);
+        let workload = Workload::new(spec()).unwrap();
+        let in_frames =
+            |ready: &Sender<()>, stop: &AtomicBool| answer_in_frames(address, &workload, ready, stop);
+        let measured = beside(&plan, &spec(), address, in_frames);
+        let stats = &measured.stats;
+        assert_eq!((stats.sent, stats.valid, stats.unexpected), (99, 33, 33), "{}", summary(&measured));
+        assert_eq!(stats.defects.get("malformed"), Some(&33), "{}", summary(&measured));
+        assert_eq!(stats.invalid, 33);
+        assert_eq!(measured.socket_drops, 0, "frames of other protocols are nobody's loss");
+    }
+}
+
 #[test]
 fn what_it_cannot_do_is_refused_in_one_line() {
     if !can_run() {
@@ -363,6 +475,8 @@ fn what_it_cannot_do_is_refused_in_one_line() {
     assert!(text.contains("a timeout of 101 s; at most 100 s"), "{text}");
     let text = refusal(&plan(1, SECOND_NS, 1), spec(), &[0, 0]);
     assert!(text.contains("a processor of its own for each thread"), "{text}");
+    let text = refusal(&plan(1, SECOND_NS, 1), spec(), &[1 << 20]);
+    assert_eq!(text, "processor 1048576 does not exist or may not be used");
     let text = refusal(&Plan { model: "poisson:1".parse().unwrap(), ..plan(1, SECOND_NS, 1) }, spec(), &[]);
     assert!(text.contains("another load than a constant rate; use another --io"), "{text}");
     let types = "AAAA=50,A=50".parse().unwrap();

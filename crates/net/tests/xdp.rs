@@ -341,6 +341,9 @@ fn a_device_that_goes_down_is_an_error_that_names_it() {
         let since_ns = clock::monotonic_ns();
         let sent = send(&mut transport, 4, 0, 40);
         assert_eq!(receive(&mut transport, &sent, since_ns, 40), 40);
+        let too_long = transport.send(0, 2, &mut |_| 0);
+        assert_eq!(too_long.failed, 2);
+        assert!(too_long.error.unwrap().to_string().contains("longer than 512 octets"));
         let mut refused = |count| {
             let result = transport.send(0, count, &mut |buffer| {
                 buffer[..12].fill(0);

@@ -14,7 +14,7 @@ use super::BpfError;
 pub(crate) struct Shared {
     words: NonNull<AtomicU64>,
     length: usize,
-    /// Not needed for the mapping, which keeps the array alive by itself.
+    /// The mapping keeps the array alive by itself, but programs that are loaded later name it by this descriptor.
     _map: Map,
 }
 

@@ -30,6 +30,7 @@ mod word {
     pub const UNREADABLE: usize = 16;
     pub const DOUBTFUL: usize = 17;
     pub const COMPAT: usize = 18;
+    pub const PASSED: usize = 19;
     pub const RCODES: usize = 32;
     pub const FAILED_RCODES: usize = RCODES + 16;
     pub const LATENESS: usize = FAILED_RCODES + 16;
@@ -43,6 +44,9 @@ const BUCKET_BITS: u32 = 7;
 const BUCKETS: usize = 4096;
 /// A millisecond in ns.
 const MS_NS: u64 = 1_000_000;
+/// The start of a trial that has none yet: whatever the sink sees is before it, so that late answers of an earlier trial
+/// are nobody's. The instants after it still fit 64 bits.
+const NOT_STARTED_NS: u64 = 1 << 63;
 
 /// All accounts of a trial.
 #[derive(Debug)]
@@ -94,21 +98,21 @@ impl Accounts {
         sizes: &Sizes,
     ) -> Result<Self, BpfError> {
         let mut share = |map: &str, words| Shared::new(object.take_map(map)?, words);
-        Ok(Self {
+        let accounts = Self {
             accounts: share("accounts", sizes.processors * word::END)?,
             answered: share("answered", sizes.bit_words)?,
             failed: share("failed", sizes.bit_words)?,
             windows: share("windows", sizes.windows)?,
             processors: sizes.processors,
             queries: parameters.queries,
-        })
+        };
+        accounts.set_start(NOT_STARTED_NS);
+        Ok(accounts)
     }
 
     /// Tells all processors when the trial starts, and those of lanes which queries are theirs.
     pub(super) fn start(&self, schedule: &Schedule, processors_of_lanes: &[usize]) {
-        for processor in 0..self.processors {
-            self.set(processor, word::START_NS, schedule.start_ns);
-        }
+        self.set_start(schedule.start_ns);
         for (lane, &processor) in processors_of_lanes.iter().enumerate() {
             self.set(processor, word::NEXT, lane as u64);
             self.set(processor, word::DUE_NS, schedule.due_ns(lane as u64));
@@ -117,6 +121,12 @@ impl Accounts {
             self.set(processor, word::WINDOW_END_NS, schedule.start_ns + MS_NS);
             // The program looks at nothing before this is set.
             self.accounts.words()[processor * word::END + word::ENABLED].store(1, Ordering::Release);
+        }
+    }
+
+    fn set_start(&self, start_ns: u64) {
+        for processor in 0..self.processors {
+            self.set(processor, word::START_NS, start_ns);
         }
     }
 
@@ -142,9 +152,14 @@ impl Accounts {
         self.sum(word::ANSWERED) >= self.queries
     }
 
-    /// Frames of the server that the sink let go by or dropped.
-    pub(super) fn frames_of_server(&self) -> u64 {
+    /// Frames that the sink took from the device.
+    pub(super) fn taken(&self) -> u64 {
         [word::ANSWERED, word::DUPLICATES, word::UNEXPECTED].iter().map(|&word| self.sum(word)).sum()
+    }
+
+    /// Frames that the sink left to the stack.
+    pub(super) fn passed(&self) -> u64 {
+        self.sum(word::PASSED)
     }
 
     /// Answers that could not be read or handed over: the Measurer's own losses.

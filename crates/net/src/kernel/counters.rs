@@ -16,7 +16,7 @@ pub(super) struct Losses {
     pub offered: u64,
     /// Frames that it refused to send.
     pub sending: u64,
-    /// Frames that it dropped before the sink saw them.
+    /// Frames that it certainly dropped before the sink saw them.
     pub receiving: u64,
 }
 
@@ -25,8 +25,8 @@ impl Counters {
         device.statistics().map(Self)
     }
 
-    /// The losses since `before`, if the sink has dropped so many frames itself.
-    pub(super) fn since(&self, before: &Self, dropped_by_sink: u64) -> Losses {
+    /// The losses since `before`, if the sink has taken so many frames and left so many to the stack.
+    pub(super) fn since(&self, before: &Self, taken: u64, passed: u64) -> Losses {
         let change = |name: &str| {
             let at = |counters: &Self| counters.0.get(name).copied().unwrap_or(0);
             at(self).saturating_sub(at(before))
@@ -36,10 +36,13 @@ impl Counters {
         let is_refusal = |name: &str| name.contains("xdp_xmit_err") || name.contains("xdp_tx_err");
         let names = self.0.keys().filter(|name| name.starts_with("ethtool.") && is_refusal(name));
         let sending = of_stack.max(names.map(|name| change(name)).sum());
-        let dropped = ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
-        let dropped = dropped.iter().map(|name| change(&format!("link.{name}"))).sum::<u64>();
-        // Some drivers count what a program drops as dropped by the device.
-        let receiving = if dropped >= dropped_by_sink { dropped - dropped_by_sink } else { dropped };
+        let missed = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+        let missed = missed.iter().map(|name| change(&format!("link.{name}"))).sum::<u64>();
+        // Some drivers count what a program drops as dropped by the device. The stack counts here what it was left and
+        // has no use for: spanning tree and neighbours' announcements come on any network.
+        let dropped = change("link.rx_dropped");
+        let dropped = if dropped >= taken { dropped - taken } else { dropped };
+        let receiving = missed + dropped.saturating_sub(passed);
         Losses { offered: change("link.tx_packets") + sending, sending, receiving }
     }
 }
@@ -62,8 +65,11 @@ mod tests {
             ("link.tx_dropped", 2),
             ("link.tx_packets", 105),
         ]);
-        assert_eq!(after.since(&before, 100), Losses { offered: 104, sending: 4, receiving: 2 });
-        let counting = counters(&[("link.rx_dropped", 108)]);
-        assert_eq!(counting.since(&before, 100).receiving, 1);
+        assert_eq!(after.since(&before, 100, 0), Losses { offered: 104, sending: 4, receiving: 2 });
+        let counting = counters(&[("link.rx_dropped", 108), ("link.rx_missed_errors", 5)]);
+        assert_eq!(counting.since(&before, 100, 0).receiving, 6);
+        // What the stack had no use for is no loss; what it never got is one.
+        assert_eq!([1, 2, 9].map(|passed| after.since(&before, 100, passed).receiving), [1, 0, 0]);
+        assert_eq!(counting.since(&before, 100, 9).receiving, 5);
     }
 }

@@ -152,7 +152,8 @@ impl Parameters {
         self.period_fraction = (u128::from(SECOND_NS % rate) << 32).div_ceil(u128::from(rate)) as u64;
         let step = self.lanes * SECOND_NS;
         (self.step_ns, self.step_rest) = (step / rate, step % rate);
-        self.windows = engine::stats::Stats::windows_of(schedule) as u32;
+        let windows = u32::try_from(engine::stats::Stats::windows_of(schedule));
+        self.windows = windows.map_err(|_| Refusal::Workload("a trial of 49 days or more"))?;
         let in_time = u128::from(rate) * u128::from(timeout_ns) * 5 / 4 / u128::from(SECOND_NS) + 1;
         let remembered = u64::try_from(in_time).unwrap_or(SENT_MAX).min(SENT_MAX).next_power_of_two();
         self.sent_mask = remembered - 1;
@@ -221,8 +222,13 @@ impl Parameters {
         let end = self.question_end as usize;
         let from = label_at + LABEL_LENGTH;
         let mut keep = [0; FRAME_MAX_OCTETS];
-        for (keep, octet) in keep[from..end].iter_mut().zip(&frame[from..end]) {
-            *keep = if octet.is_ascii_alphabetic() { !0x20 } else { 0xff };
+        keep[from..end].fill(0xff);
+        // Type and class are no letters, whatever their octets are.
+        let name = from..end - 4;
+        for (keep, octet) in keep[name.clone()].iter_mut().zip(&frame[name]) {
+            if octet.is_ascii_alphabetic() {
+                *keep = !0x20;
+            }
         }
         let word = |at: usize| {
             let keep = word_at(&keep, at);
@@ -352,6 +358,33 @@ mod tests {
             let ns = u128::from(n) * u128::from(parameters.step_ns)
                 + u128::from(n) * u128::from(parameters.step_rest) / u128::from(rate_qps);
             prop_assert_eq!(ns as u64, schedule.due_ns(3 * n));
+        }
+
+        #[test]
+        fn the_sink_ignores_case_in_the_name_and_nothing_else(length in 0usize..=60, qtype: u16) {
+            let (label_at, suffix) = (55, [&[b'S'; 61][..length], &[0]].concat());
+            let mut frame = [0u8; FRAME_MAX_OCTETS];
+            let question = label_at + LABEL_LENGTH;
+            let end = question + suffix.len() + 4;
+            frame[question..end - 4].copy_from_slice(&suffix);
+            frame[end - 4..end].copy_from_slice(&[qtype.to_be_bytes(), [0, 1]].concat());
+            let mut parameters = Parameters { question_end: end as u32, ..Parameters::default() };
+            parameters.set_question(&frame, label_at);
+            let words = &parameters.question[..parameters.question_words as usize];
+            let at = parameters.suffix_at as usize;
+            let places = words.iter().enumerate().map(|(index, word)| (at + index * WORD_OCTETS, word));
+            let places: Vec<_> = places.chain([(end - WORD_OCTETS, &parameters.question_tail)]).collect();
+            let is_taken = |reply: &[u8]| places.iter().all(|(at, word)| word_at(reply, *at) & word.keep == word.want);
+            prop_assert!(is_taken(&frame));
+            frame[question..end - 4].make_ascii_lowercase();
+            prop_assert!(is_taken(&frame));
+            for at in question..end {
+                for bit in (0..8).filter(|bit| at >= end - 4 || *bit != 5 || frame[at] == 0) {
+                    let mut other = frame;
+                    other[at] ^= 1 << bit;
+                    prop_assert!(!is_taken(&other), "octet {at}, bit {bit}");
+                }
+            }
         }
 
         #[test]

@@ -63,8 +63,8 @@ impl Reflector {
         ReflectorCounters { reflected, responses, unfit, after_series }
     }
 
-    /// Of a timed one: the queries that came in each millisecond since the first one, up to the last that brought any; at most 17
-    /// minutes. The times are the kernel's (`CLOCK_MONOTONIC`), so this judges the pacing of any sender.
+    /// Of a timed one: the queries that came in each millisecond since the first one, up to the last that brought any;
+    /// at most 17 minutes. The times are the kernel's (`CLOCK_MONOTONIC`), so this judges the pacing of any sender.
     pub fn series(&self) -> Vec<u64> {
         let queries = self.series.words().iter().map(|queries| queries.load(Ordering::Relaxed));
         let mut series: Vec<u64> = queries.collect();

@@ -58,12 +58,17 @@ impl fmt::Display for Refusal {
             Self::Suffix(octets) => {
                 write!(f, "the suffix has {octets} octets in wire format; at most {SUFFIX_MAX_OCTETS}")
             }
-            Self::QueryOctets(octets) => write!(f, "queries of {octets} octets are too long for its frames"),
+            Self::QueryOctets(octets) => {
+                write!(
+                    f,
+                    "queries of {octets} octets are too long for its frames; leave out options or padding"
+                )
+            }
             Self::Families(source, server) => {
                 write!(f, "source {source} and server {server} are of two address families")
             }
             Self::PrefixLengths(one, other) => {
-                write!(f, "the prefixes {one} and {other} have different lengths")
+                write!(f, "the prefixes {one} and {other} have different lengths; give them the same one")
             }
         }
     }

@@ -59,17 +59,19 @@ pub fn run(
         processors: &processors,
         accounts: &programs.accounts,
         schedule,
-        listen_until_ns: schedule.due_ns(schedule.queries.saturating_sub(1)) + listen_ns,
+        listen_until_ns: schedule.due_ns(schedule.queries.saturating_sub(1)).saturating_add(listen_ns),
         interrupted: false,
     };
     let (doubts, accounts) = (&mut programs.doubts, &programs.accounts);
     let mut reporter = Reporter::new(live);
     let cpu_ns = supervisor.run(&generator, stop, &mut || {
-        doubts.judge(workload, accounts, &mut stats);
+        let judged = doubts.judge(workload, accounts, &mut stats);
         reporter.tell_counts(clock::monotonic_ns(), || accounts.counts(&stats));
+        judged
     })?;
     let interrupted = supervisor.interrupted;
-    let losses = Counters::read(&path.device)?.since(&before, programs.accounts.frames_of_server());
+    let accounts = &programs.accounts;
+    let losses = Counters::read(&path.device)?.since(&before, accounts.taken(), accounts.passed());
     programs.accounts.add_to(&mut stats);
     let send_error = note_losses(&mut stats, &losses, path)?;
     let own_drops = programs.accounts.own_drops() + losses.receiving;
@@ -120,18 +122,20 @@ fn processors(cpus: &[usize]) -> io::Result<Vec<usize>> {
         let message = "the kernel back-end needs a processor of its own for each thread";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    if cpus.is_empty() {
-        return Ok(cpu::available().into_iter().take(1).collect());
+    let available = cpu::available();
+    if let Some(other) = distinct.iter().find(|cpu| !available.contains(cpu)) {
+        let message = format!("processor {other} does not exist or may not be used");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    Ok(cpus.to_vec())
+    Ok(if cpus.is_empty() { available.into_iter().take(1).collect() } else { cpus.to_vec() })
 }
 
 /// Takes back what the device refused; the error says how much.
 fn note_losses(stats: &mut Stats, losses: &Losses, path: &Path) -> io::Result<Option<io::Error>> {
     let device = &path.device.name;
     // Drivers may forget to count such frames, but then there are answers. Neighbour discovery sends a few of its own.
-    let answers = stats.valid + stats.invalid + stats.late + stats.unexpected;
-    if losses.offered < stats.sent.div_ceil(2) && answers == 0 {
+    let answered = stats.valid + stats.invalid + stats.late;
+    if losses.offered < stats.sent.div_ceil(2) && answered + stats.unexpected == 0 {
         let message = format!(
             "device {device} did not send the {} queries: its driver does not send frames of XDP programs; a veth does if \
              its peer has an XDP program, or generic receive offload on (ethtool -K PEER gro on)",
@@ -139,11 +143,13 @@ fn note_losses(stats: &mut Stats, losses: &Losses, path: &Path) -> io::Result<Op
         );
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
-    if losses.sending == 0 {
+    // The device may have refused frames of others, too; what was answered had left.
+    let refused = losses.sending.min(stats.sent.saturating_sub(answered));
+    if refused == 0 {
         return Ok(None);
     }
-    stats.note_send_errors(losses.sending);
-    Ok(Some(io::Error::other(format!("device {device} refused {} frames (full queue)", losses.sending))))
+    stats.note_send_errors(refused);
+    Ok(Some(io::Error::other(format!("device {device} refused {refused} frames (full queue)"))))
 }
 
 /// Looks after the lanes: starts them, ends them when all is sent, and has the doubtful answers judged meanwhile.
@@ -162,7 +168,7 @@ impl Supervisor<'_> {
         &mut self,
         generator: &Generator<'_>,
         stop: &AtomicBool,
-        judge: &mut dyn FnMut(),
+        judge: &mut dyn FnMut() -> usize,
     ) -> io::Result<u64> {
         let (lanes, processors) = (&self.lanes, self.processors);
         let (used, interrupted) = std::thread::scope(|scope| {
@@ -177,12 +183,14 @@ impl Supervisor<'_> {
         self.interrupted = interrupted;
         let used = used?;
         self.listen(stop, judge);
-        judge();
+        // An answer is counted before it is handed over: the last one may be on its way. Then none may be left behind.
+        std::thread::sleep(LOOK_EVERY);
+        while judge() > 0 {}
         Ok(used)
     }
 
     /// Waits for the lanes; returns whether they were stopped.
-    fn supervise(&self, stop: &AtomicBool, judge: &mut dyn FnMut()) -> bool {
+    fn supervise(&self, stop: &AtomicBool, judge: &mut dyn FnMut() -> usize) -> bool {
         let length_ns = self.schedule.end_ns() - self.schedule.start_ns;
         let hopeless_ns = self.schedule.end_ns() + length_ns + SECOND_NS;
         let mut interrupted = false;
@@ -205,7 +213,7 @@ impl Supervisor<'_> {
     }
 
     /// Waits for answers after the last query.
-    fn listen(&mut self, stop: &AtomicBool, judge: &mut dyn FnMut()) {
+    fn listen(&mut self, stop: &AtomicBool, judge: &mut dyn FnMut() -> usize) {
         while !self.interrupted && !self.accounts.all_answered() {
             if clock::monotonic_ns() >= self.listen_until_ns {
                 return;

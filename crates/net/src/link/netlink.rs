@@ -112,7 +112,7 @@ impl Reply {
         let body = octets.get(HEADER_OCTETS..length).ok_or_else(malformed)?;
         if i32::from(kind) == libc::NLMSG_ERROR {
             let error = u32_at(body, 0).ok_or_else(malformed)? as i32;
-            return Err(io::Error::from_raw_os_error(-error));
+            return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
         }
         if body.len() < fixed {
             return Err(malformed());

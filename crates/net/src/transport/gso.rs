@@ -1,8 +1,8 @@
 //! Where the `gso` back-end would not put packets on the wire.
 //!
 //! A message of several datagrams passes the stack whole until its device takes it apart (`tx-udp-segmentation`) or, if
-//! the device cannot, until just before it. On loopback nobody does, and a veth says that it can and hands the whole message to
-//! its peer: then the server is measured with a message where it should have had up to 64 packets.
+//! the device cannot, until just before it. On loopback nobody does, and a veth says that it can and hands the whole
+//! message to its peer: then the server is measured with a message where it should have had up to 64 packets.
 
 use std::fmt;
 use std::io;
@@ -51,8 +51,8 @@ fn of_device(device: &Device) -> io::Result<Option<String>> {
     let passes_on = SOFTWARE_DRIVERS.contains(&driver.as_str()) || GUEST_DRIVERS.contains(&driver.as_str());
     Ok(passes_on.then(|| {
         format!(
-            "{name} ({driver}) would pass queries on joined, as no network carries them; switch that off with 'ethtool -K {name} \
-             tx-udp-segmentation off', or say --allow-unsegmented{NEVER_COMPARE}"
+            "{name} ({driver}) would pass queries on joined, as no network carries them; switch that off with \
+             'ethtool -K {name} tx-udp-segmentation off', or say --allow-unsegmented{NEVER_COMPARE}"
         )
     }))
 }

@@ -28,7 +28,8 @@ pub struct Sent {
 
 /// A back-end of the Measurer. One belongs to one thread.
 pub trait Transport {
-    /// Sends `count` queries with one of its sockets; `write` fills a buffer and returns the length.
+    /// Sends `count` queries with one of its sockets; `write` fills a buffer and returns the length, or 0 if the query
+    /// does not fit: then it counts as refused.
     fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent;
 
     /// Hands over what has arrived, a bounded number: when it arrived (ns, `CLOCK_MONOTONIC`), at which socket, and
@@ -59,6 +60,12 @@ pub trait Transport {
     fn fallback(&self) -> Option<&'static str> {
         None
     }
+}
+
+/// The error of queries that do not fit the buffer that was offered for them.
+fn too_long(octets_max: usize) -> io::Error {
+    let message = format!("a query is longer than {octets_max} octets: leave out options or padding");
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 /// The back-ends there are.

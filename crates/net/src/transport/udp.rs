@@ -102,9 +102,14 @@ impl Transport for UdpTransport {
         for _ in 0..count.min(BATCH) {
             self.outgoing.push(None, None, &mut *write);
         }
+        let unwritten = count - self.outgoing.len();
         let flushed = self.outgoing.flush(&self.sockets[socket]);
         self.icmp_errors += flushed.icmp_errors as u64;
-        Sent { failed: flushed.failed, error: flushed.error }
+        let too_long = || super::too_long(QUERY_OCTETS_MAX);
+        Sent {
+            failed: flushed.failed + unwritten,
+            error: flushed.error.or_else(|| (unwritten > 0).then(too_long)),
+        }
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
@@ -142,5 +147,29 @@ impl Transport for UdpTransport {
     fn fallback(&self) -> Option<&'static str> {
         (self.segmenting && !self.outgoing.is_segmenting())
             .then_some("the device refused segments, queries left one by one")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_that_do_not_fit_count_as_refused() {
+        let server = UdpSocket::bind("[::1]:0".parse().unwrap(), &Options::default()).unwrap();
+        let config = UdpConfig {
+            server: server.local_addr().unwrap(),
+            sockets: 1,
+            first_socket: 0,
+            sources: Sources::default(),
+            receive_buffer_octets: 0,
+        };
+        let mut transport = UdpTransport::new(&config).unwrap();
+        let mut lengths = [20, 0, 30].into_iter();
+        let sent = transport.send(0, 3, &mut |_| lengths.next().unwrap_or(0));
+        assert_eq!(sent.failed, 1);
+        assert!(sent.error.unwrap().to_string().contains("longer than 512 octets"));
+        let mut received = ReceiveBatch::new(4, 64);
+        assert_eq!(received.receive(&server).unwrap(), 2);
     }
 }

@@ -179,7 +179,7 @@ impl SendBatch {
             let length = self.vectors[slot].iov_len;
             let (to, from_local) = self.ways[slot];
             let header = &mut self.headers[message].msg_hdr;
-            header.msg_iov = &mut self.vectors[slot];
+            header.msg_iov = self.vectors[slot..slot + datagrams].as_mut_ptr();
             header.msg_iovlen = datagrams;
             (header.msg_name, header.msg_namelen) = (std::ptr::null_mut(), 0);
             if let Some(to) = to {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -123,6 +123,36 @@ pub fn device() -> u32 {
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     assert_ne!(index, 0, "{DEVICE} is there");
     index
+}
+
+/// A socket of the thread's namespace that sends frames as they are.
+pub fn frame_socket() -> OwnedFd {
+    // SAFETY: on success the call returns a new descriptor that nobody else owns.
+    unsafe {
+        let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+        assert!(socket >= 0, "AF_PACKET: {}", std::io::Error::last_os_error());
+        OwnedFd::from_raw_fd(socket)
+    }
+}
+
+/// Sends a frame by a device.
+pub fn send_frame(socket: &OwnedFd, device: u32, frame: &[u8]) {
+    // SAFETY: all zeros is a valid value of a struct of numbers.
+    let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    to.sll_family = libc::AF_PACKET as u16;
+    to.sll_ifindex = device as libc::c_int;
+    // SAFETY: the kernel reads the frame and the address, with their lengths.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            frame.as_ptr().cast(),
+            frame.len(),
+            0,
+            std::ptr::from_ref(&to).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(usize::try_from(sent).ok(), Some(frame.len()), "sendto: {}", std::io::Error::last_os_error());
 }
 
 /// Gives a socket room for bursts: a frame from an XDP program counts as a whole page of its buffer.

@@ -110,7 +110,8 @@ impl XdpDevice {
         // A Measurer that was killed a moment ago may not be gone yet, and a child that is just being started holds
         // what its parent has closed until it runs. That goes for the ports and for the program.
         let reserve = || Reserved::take(&config.sources, path.source);
-        let reserved = patiently(|error| matches!(error, XdpError::Port(..)), reserve)?;
+        let is_taken = |error: &XdpError| matches!(error, XdpError::Port(_, why) if why.kind() == io::ErrorKind::AddrInUse);
+        let reserved = patiently(is_taken, reserve)?;
         let sockets_per_lane = reserved.sources.len() / lanes;
         if sockets_per_lane == 0 {
             let message = format!("{} sources are too few for {lanes} threads", reserved.sources.len());

@@ -65,6 +65,8 @@ pub struct XdpCounters {
 
 /// Answers taken from one queue at a time.
 const BATCH: u32 = 256;
+/// A query is never longer, as in the back-ends with sockets.
+const QUERY_OCTETS_MAX: usize = 512;
 /// A stamp that is older was not made for the frame before us.
 const STAMP_AGE_MAX_NS: u64 = 10_000_000_000;
 
@@ -145,22 +147,26 @@ impl Transport for XdpTransport {
             return Sent { failed: count, error: Some(io::ErrorKind::NotConnected.into()) };
         };
         let queue = &mut ring.socket;
-        let mut failed = 0;
+        let (mut failed, mut unwritten) = (0, 0);
         for _ in 0..count {
+            let mut octets = None;
             let taken = queue.send(|frame| {
-                let octets = write(&mut frame[template.payload_offset()..]);
-                template.complete(frame, octets)
+                let written = write(&mut frame[template.payload_offset()..][..QUERY_OCTETS_MAX]);
+                octets = Some(written);
+                if written > 0 { template.complete(frame, written) } else { 0 }
             });
-            if !taken {
+            if octets.is_none() {
                 // The schedule goes on without it.
-                write(&mut [0; frame::HEADERS_V6_OCTETS + 1024]);
-                failed += 1;
+                write(&mut [0; QUERY_OCTETS_MAX]);
             }
+            unwritten += usize::from(octets == Some(0));
+            failed += usize::from(!taken);
         }
         let flushed = queue.flush();
         failed += queue.take_refused();
         match flushed {
             Ok(()) if failed == 0 => Sent::default(),
+            Ok(()) if failed == unwritten => Sent { failed, error: Some(super::too_long(QUERY_OCTETS_MAX)) },
             Ok(()) => {
                 let error = "the device refused frames: its queue is full, or it has no carrier";
                 let error = self.device.explain(&io::Error::new(io::ErrorKind::WouldBlock, error));

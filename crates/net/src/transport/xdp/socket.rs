@@ -140,14 +140,18 @@ impl XdpSocket {
         self.zero_copy
     }
 
-    /// Has `write` write a frame, whose length it returns, and puts it in line. False if there is no room; `write` is
-    /// not called then.
+    /// Has `write` write a frame, whose length it returns, and puts it in line. False if that is 0, or if there is no
+    /// room; then `write` is not called.
     pub fn send(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(slot) = self.free_slot() else { return false };
         let place = self.memory.at(slot as usize, SLOT_OCTETS as usize);
         // SAFETY: within the memory, and the slot was free: neither the kernel nor anybody else uses it.
         let frame = unsafe { std::slice::from_raw_parts_mut(place, SLOT_OCTETS as usize) };
         let octets = write(frame).min(frame.len());
+        if octets == 0 {
+            self.free.push(slot);
+            return false;
+        }
         let frame = libc::xdp_desc { addr: slot, len: octets as u32, options: 0 };
         let taken = self.outgoing.push(frame);
         debug_assert!(taken, "the ring holds as many frames as there are slots");
@@ -231,7 +235,12 @@ impl XdpSocket {
 
     /// How many frames have arrived.
     pub fn look(&mut self) -> u32 {
-        self.arrived.look()
+        let arrived = self.arrived.look();
+        // A device may say that it waits for memory just after it was given some, and nothing would ever come.
+        if arrived == 0 && self.fill.needs_wakeup() {
+            self.poke();
+        }
+        arrived
     }
 
     /// Lends up to `most` of the frames that the last look has shown, one after the other, each with the time of its

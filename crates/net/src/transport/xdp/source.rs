@@ -109,12 +109,14 @@ fn bind_free(own: IpAddr, count: usize) -> Result<Vec<UdpSocket>, XdpError> {
         }
         Ok(held)
     };
-    let found = std::iter::repeat_with(row).take(ATTEMPTS).find_map(Result::ok);
-    found.ok_or_else(|| {
-        let message =
-            format!("there are no {count} free ports in a row; use fewer sockets, or name the ports");
-        XdpError::Sources(message)
-    })
+    for _ in 0..ATTEMPTS {
+        match row() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            other => return other.map_err(|error| XdpError::Io("reserving source ports", error)),
+        }
+    }
+    let message = format!("there are no {count} free ports in a row; use fewer sockets, or name the ports");
+    Err(XdpError::Sources(message))
 }
 
 #[cfg(test)]
