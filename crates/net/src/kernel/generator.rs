@@ -106,8 +106,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_one_percent_of_ten_milliseconds() {
-        let rates = [1, 10_000, 20_000, 100_000, 640_000, 5_000_000];
+    fn a_batch_is_a_thousandth_of_ten_milliseconds() {
+        let rates = [1, 100_000, 200_000, 1_000_000, 6_400_000, 50_000_000];
         assert_eq!(rates.map(batch), [1, 1, 2, 10, 64, 64]);
     }
 }
