@@ -140,7 +140,7 @@ fn conditions(rounds: usize) -> String {
         read("/proc/sys/kernel/osrelease").trim(),
         env!("CARGO_PKG_VERSION"),
         version("dnsperf", "-h", 5),
-        version("kxdpgun", "--version", 3),
+        version("kxdpgun", "--version", 4),
         version("nsd", "-v", 2),
     )
 }
