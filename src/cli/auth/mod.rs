@@ -1,18 +1,19 @@
 //! `sextant auth`: the AuthDNS as a server of its own.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dns64::{NameSpace, Prefix};
 
-use crate::authority::{
-    Authority, AuthorityConfig, Counters, TTL_S_MAX, TcpLimits, Traffic, Zone, ZoneConfig,
-};
+use crate::authority::{Authority, AuthorityConfig, Counters, TcpLimits, Traffic, Zone};
+
+mod zone;
+
+pub use zone::ZoneArgs;
 
 /// Bad usage or configuration.
 const EXIT_USAGE: u8 = 2;
@@ -38,24 +39,9 @@ pub struct AuthArgs {
     /// Address to answer on, over UDP and TCP; may be given several times
     #[arg(long, value_name = "ADDR:PORT", default_values = ["127.0.0.1:5300", "[::1]:5300"])]
     pub listen: Vec<SocketAddr>,
-    /// Name of the zone
-    #[arg(long, value_name = "NAME", default_value = "dns64perf.test")]
-    pub suffix: String,
-    /// Percentage of the names that have a AAAA record
-    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub aaaa_share: u8,
-    /// Prefix of the AAAA records: the IPv4 address of the name is embedded in it (RFC 6052)
-    #[arg(long, value_name = "PREFIX", default_value_t = ZoneConfig::default().aaaa_prefix)]
-    pub aaaa_prefix: Prefix,
-    /// Names that exist, as a range of the addresses they stand for [default: all]
-    #[arg(long, value_name = "CIDR")]
-    pub names: Option<NameSpace>,
-    /// TTL of the records, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = ttl_range())]
-    pub ttl: u32,
-    /// TTL of negative answers, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = ttl_range())]
-    pub negative_ttl: u32,
+    /// What it answers.
+    #[command(flatten)]
+    pub zone: ZoneArgs,
     /// Threads for UDP
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
@@ -70,10 +56,6 @@ pub struct AuthArgs {
     pub json: bool,
 }
 
-fn ttl_range() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(0..=i64::from(TTL_S_MAX))
-}
-
 /// Reads a positive number of seconds, with or without a fraction.
 fn seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
@@ -85,7 +67,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Serves until a signal or the end of the duration, then prints the counters to stdout. Errors go to stderr.
 pub fn run(args: &AuthArgs) -> ExitCode {
-    let zone = match Zone::new(zone_config(args)) {
+    let zone = match Zone::new(args.zone.config(&args.listen)) {
         Ok(zone) => Arc::new(zone),
         Err(error) => return fail(EXIT_USAGE, &error),
     };
@@ -121,40 +103,13 @@ fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     code.into()
 }
 
-fn zone_config(args: &AuthArgs) -> ZoneConfig {
-    let (ns_ipv4, ns_ipv6) = name_server_addresses(&args.listen);
-    ZoneConfig {
-        suffix: args.suffix.clone(),
-        ttl_s: args.ttl,
-        negative_ttl_s: args.negative_ttl,
-        aaaa_share_percent: args.aaaa_share,
-        aaaa_prefix: args.aaaa_prefix,
-        names: args.names,
-        ns_ipv4,
-        ns_ipv6,
-    }
-}
-
-/// What the zone says about its name server: the first address of each family it listens on.
-fn name_server_addresses(listen: &[SocketAddr]) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
-    let ipv4 = listen.iter().find_map(|address| match address.ip() {
-        IpAddr::V4(ip) => Some(if ip.is_unspecified() { Ipv4Addr::LOCALHOST } else { ip }),
-        IpAddr::V6(_) => None,
-    });
-    let ipv6 = listen.iter().find_map(|address| match address.ip() {
-        IpAddr::V6(ip) => Some(if ip.is_unspecified() { Ipv6Addr::LOCALHOST } else { ip }),
-        IpAddr::V4(_) => None,
-    });
-    (ipv4, ipv6)
-}
-
 fn ready_line(args: &AuthArgs, addresses: &[SocketAddr]) -> String {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let names = args.names.map_or("all names".to_owned(), |names| format!("names {names}"));
+    let names = args.zone.names.map_or("all names".to_owned(), |names| format!("names {names}"));
     format!(
         "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP)",
-        args.suffix,
-        args.aaaa_share,
+        args.zone.suffix,
+        args.zone.aaaa_share,
         addresses.join(", ")
     )
 }
@@ -223,24 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn options_become_a_zone() {
-        let args =
-            parse(&["--listen", "[::]:53", "--listen", "198.18.0.1:53", "--names", "10.0.0.0/16"]).unwrap();
-        let config = zone_config(&args);
-        assert_eq!(config.ns_ipv4, Some(Ipv4Addr::new(198, 18, 0, 1)));
-        assert_eq!(config.ns_ipv6, Some(Ipv6Addr::LOCALHOST));
-        assert_eq!(config.names, Some("10.0.0.0/16".parse().unwrap()));
-        assert_eq!(zone_config(&parse(&[]).unwrap()), ZoneConfig::default());
+    fn options_are_read_and_bad_ones_told_with_the_reason() {
         assert_eq!(parse(&["--duration", "0.5"]).unwrap().duration, Some(Duration::from_millis(500)));
-    }
-
-    #[test]
-    fn bad_options_are_told_with_the_reason() {
         let error = |arguments: &[&str]| parse(arguments).unwrap_err().to_string();
-        assert!(error(&["--aaaa-prefix", "2001:db8:0:0:100::/96"]).contains("bits 64 to 71 must be zero"));
-        assert!(error(&["--aaaa-share", "101"]).contains("101 is not in 0..=100"));
-        assert!(error(&["--names", "10.0.0.1/8"]).contains("bits after the first 8 must be zero"));
-        assert!(error(&["--ttl", "2147483648"]).contains("not in 0..=2147483647"));
         assert!(error(&["--duration", "0"]).contains("greater than 0"));
         assert!(error(&["--listen", "::1"]).contains("invalid socket address"));
     }
