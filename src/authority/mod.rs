@@ -7,6 +7,7 @@ mod backend;
 mod connection;
 mod counters;
 mod hot;
+mod kernel;
 mod response;
 mod rule;
 mod server;
@@ -15,7 +16,7 @@ mod udp;
 mod worker;
 mod zone;
 
-pub use backend::Io;
+pub use backend::{Io, IoRefusal};
 pub use counters::{Counters, Traffic};
 pub use server::{Authority, AuthorityConfig, StartError};
 pub use tcp::TcpLimits;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::authority::{Authority, Counters, StartError, Traffic, Zone};
+use crate::authority::{Authority, Counters, IoRefusal, StartError, Traffic, Zone};
 
 mod service;
 mod zone;
@@ -44,10 +44,10 @@ pub struct AuthArgs {
     #[command(flatten)]
     pub zone: ZoneArgs,
     /// Stop after so many seconds [default: at Ctrl-C or SIGTERM]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, help_heading = "Run", value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// Print the counters as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     pub json: bool,
 }
 
@@ -73,7 +73,7 @@ pub fn run(args: &AuthArgs) -> ExitCode {
     };
     let authority = match Authority::start(zone, &args.service.config()) {
         Ok(authority) => authority,
-        Err(error @ StartError::Io(..)) => return fail(EXIT_USAGE, &error),
+        Err(error @ StartError::Io(_, IoRefusal::Usage(_))) => return fail(EXIT_USAGE, &error),
         Err(error) => return fail(EXIT_ENVIRONMENT, &error),
     };
     // Without a stderr to write to there is nobody to tell.
@@ -100,7 +100,7 @@ fn ready_line(args: &AuthArgs, authority: &Authority) -> String {
         args.zone.suffix,
         args.zone.aaaa_share,
         addresses.join(", "),
-        authority.io()
+        authority.io_in_words()
     )
 }
 
@@ -147,9 +147,12 @@ fn text(counters: &Counters) -> String {
         )
     };
     format!(
-        "{}{}dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}\n",
+        "{}{}left to the sockets by XDP programs: {}, for want of room: {}\n\
+         dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}\n",
         line("UDP", &counters.udp),
         line("TCP", &counters.tcp),
+        counters.kernel_passed,
+        counters.kernel_no_room,
         counters.udp_socket_drops,
         counters.udp_receive_failures,
         counters.tcp_connections,
