@@ -4,6 +4,7 @@
 //! note its queries. A [`UdpService`] answers so at one socket, polled by whoever owns it; an [`Authority`] is a whole
 //! server with threads for UDP and TCP.
 
+mod backend;
 mod connection;
 mod counters;
 mod delayed;
@@ -20,6 +21,7 @@ mod udp;
 mod worker;
 mod zone;
 
+pub use backend::Io;
 pub use counters::{Counters, Traffic};
 pub use delayed::Delayed;
 pub use observe::{OBSERVED_QUERIES, Observation, Observed, Observer};

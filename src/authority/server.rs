@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use net::udp::Options;
 
+use super::backend::Io;
 use super::counters::Counters;
 use super::faults::Faults;
 use super::observe::Observer;
@@ -39,6 +40,10 @@ pub struct AuthorityConfig {
     pub faults: Option<Arc<Faults>>,
     /// What notes the queries.
     pub observer: Option<Arc<Observer>>,
+    /// How queries over UDP come in and answers leave.
+    pub io: Io,
+    /// The device for [`Io::Xdp`] and [`Io::Kernel`]; by default those that have the addresses.
+    pub device: Option<String>,
 }
 
 impl Default for AuthorityConfig {
@@ -51,6 +56,8 @@ impl Default for AuthorityConfig {
             socket_buffer_octets: SOCKET_BUFFER_OCTETS,
             faults: None,
             observer: None,
+            io: Io::default(),
+            device: None,
         }
     }
 }
@@ -71,6 +78,8 @@ pub enum StartError {
     },
     /// A thread could not be started, or not on its processor.
     Thread(io::Error),
+    /// This way of answering cannot do what is asked of it, with the reason.
+    Io(Io, String),
 }
 
 impl fmt::Display for StartError {
@@ -89,6 +98,7 @@ impl fmt::Display for StartError {
                 write!(f, "cannot listen on {address} ({transport}): {error}{advice}")
             }
             Self::Thread(error) => write!(f, "cannot start the threads of the AuthDNS: {error}"),
+            Self::Io(io, reason) => write!(f, "--io {io}: {reason}"),
         }
     }
 }
@@ -96,7 +106,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::NoAddress => None,
+            Self::NoAddress | Self::Io(..) => None,
             Self::Bind { error, .. } | Self::Thread(error) => Some(error),
         }
     }
@@ -111,6 +121,7 @@ pub struct Authority {
     udp_gauges: Vec<UdpGauge>,
     tcp_gauge: Arc<TcpGauge>,
     receive_failures: Arc<AtomicU64>,
+    io: Io,
 }
 
 impl Authority {
@@ -123,6 +134,10 @@ impl Authority {
             return Err(StartError::NoAddress);
         }
         let responder = Responder::new(zone, config.faults.clone(), config.observer.clone());
+        let io = match config.io {
+            Io::Auto | Io::Udp => Io::Udp,
+            io => return Err(StartError::Io(io, "not in this build; use --io udp".to_owned())),
+        };
         let mut services: Vec<Vec<UdpService>> = (0..config.threads.max(1)).map(|_| Vec::new()).collect();
         let (mut listeners, mut local_addrs) = (Vec::new(), Vec::new());
         for &address in &config.listen {
@@ -147,12 +162,17 @@ impl Authority {
             .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))
             .transpose()
             .map_err(StartError::Thread)?;
-        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures })
+        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, io })
     }
 
     /// The addresses it answers on, in the order of [`AuthorityConfig::listen`], with the ports that were free.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
+    }
+
+    /// How it answers over UDP: what [`AuthorityConfig::io`] came to, never [`Io::Auto`].
+    pub fn io(&self) -> Io {
+        self.io
     }
 
     /// What has been counted since the start, by all threads and by those that have taken sockets.
