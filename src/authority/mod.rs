@@ -3,6 +3,7 @@
 //! [`Zone`] is that function and knows no socket. A [`UdpService`] answers from it at one socket, polled by whoever
 //! owns it; an [`Authority`] is a whole server with threads for UDP and TCP.
 
+mod backend;
 mod connection;
 mod counters;
 mod hot;
@@ -14,6 +15,7 @@ mod udp;
 mod worker;
 mod zone;
 
+pub use backend::Io;
 pub use counters::{Counters, Traffic};
 pub use server::{Authority, AuthorityConfig, StartError};
 pub use tcp::TcpLimits;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use net::udp::Options;
 
+use super::backend::Io;
 use super::counters::Counters;
 use super::tcp::{TcpGauge, TcpLimits, TcpService, listen};
 use super::udp::{UdpGauge, UdpService};
@@ -32,6 +33,10 @@ pub struct AuthorityConfig {
     pub tcp: Option<TcpLimits>,
     /// The size of the buffers of each UDP socket in octets; 0 leaves the system's default.
     pub socket_buffer_octets: usize,
+    /// How queries over UDP come in and answers leave.
+    pub io: Io,
+    /// The device for [`Io::Xdp`] and [`Io::Kernel`]; by default those that have the addresses.
+    pub device: Option<String>,
 }
 
 impl Default for AuthorityConfig {
@@ -42,6 +47,8 @@ impl Default for AuthorityConfig {
             cpus: Vec::new(),
             tcp: Some(TcpLimits::default()),
             socket_buffer_octets: SOCKET_BUFFER_OCTETS,
+            io: Io::default(),
+            device: None,
         }
     }
 }
@@ -62,6 +69,8 @@ pub enum StartError {
     },
     /// A thread could not be started, or not on its processor.
     Thread(io::Error),
+    /// This way of answering cannot do what is asked of it, with the reason.
+    Io(Io, String),
 }
 
 impl fmt::Display for StartError {
@@ -80,6 +89,7 @@ impl fmt::Display for StartError {
                 write!(f, "cannot listen on {address} ({transport}): {error}{advice}")
             }
             Self::Thread(error) => write!(f, "cannot start the threads of the AuthDNS: {error}"),
+            Self::Io(io, reason) => write!(f, "--io {io}: {reason}"),
         }
     }
 }
@@ -87,7 +97,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::NoAddress => None,
+            Self::NoAddress | Self::Io(..) => None,
             Self::Bind { error, .. } | Self::Thread(error) => Some(error),
         }
     }
@@ -102,6 +112,7 @@ pub struct Authority {
     udp_gauges: Vec<UdpGauge>,
     tcp_gauge: Arc<TcpGauge>,
     receive_failures: Arc<AtomicU64>,
+    io: Io,
 }
 
 impl Authority {
@@ -113,6 +124,10 @@ impl Authority {
         if config.listen.is_empty() {
             return Err(StartError::NoAddress);
         }
+        let io = match config.io {
+            Io::Auto | Io::Udp => Io::Udp,
+            io => return Err(StartError::Io(io, "not in this build; use --io udp".to_owned())),
+        };
         let mut services: Vec<Vec<UdpService>> = (0..config.threads.max(1)).map(|_| Vec::new()).collect();
         let (mut listeners, mut local_addrs) = (Vec::new(), Vec::new());
         for &address in &config.listen {
@@ -137,12 +152,17 @@ impl Authority {
             .map(|limits| TcpService::start(listeners, limits, zone, tcp_gauge.clone()))
             .transpose()
             .map_err(StartError::Thread)?;
-        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures })
+        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, io })
     }
 
     /// The addresses it answers on, in the order of [`AuthorityConfig::listen`], with the ports that were free.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
+    }
+
+    /// How it answers over UDP: what [`AuthorityConfig::io`] came to, never [`Io::Auto`].
+    pub fn io(&self) -> Io {
+        self.io
     }
 
     /// What has been counted since the start, by all threads and by those that have taken sockets.

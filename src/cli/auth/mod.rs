@@ -1,7 +1,6 @@
 //! `sextant auth`: the AuthDNS as a server of its own.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::authority::{Authority, AuthorityConfig, Counters, TcpLimits, Traffic, Zone};
+use crate::authority::{Authority, Counters, StartError, Traffic, Zone};
 
+mod service;
 mod zone;
 
+pub use service::ServiceArgs;
 pub use zone::ZoneArgs;
 
 /// Bad usage or configuration.
@@ -36,18 +37,12 @@ Examples:
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct AuthArgs {
-    /// Address to answer on, over UDP and TCP; may be given several times
-    #[arg(long, value_name = "ADDR:PORT", default_values = ["127.0.0.1:5300", "[::1]:5300"])]
-    pub listen: Vec<SocketAddr>,
+    /// How it answers.
+    #[command(flatten)]
+    pub service: ServiceArgs,
     /// What it answers.
     #[command(flatten)]
     pub zone: ZoneArgs,
-    /// Threads for UDP
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: u16,
-    /// Keep each thread on a processor of its own
-    #[arg(long)]
-    pub pin: bool,
     /// Stop after so many seconds [default: at Ctrl-C or SIGTERM]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
@@ -67,28 +62,22 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Serves until a signal or the end of the duration, then prints the counters to stdout. Errors go to stderr.
 pub fn run(args: &AuthArgs) -> ExitCode {
-    let zone = match Zone::new(args.zone.config(&args.listen)) {
+    let zone = match Zone::new(args.zone.config(&args.service.listen)) {
         Ok(zone) => Arc::new(zone),
         Err(error) => return fail(EXIT_USAGE, &error),
-    };
-    let config = AuthorityConfig {
-        listen: args.listen.clone(),
-        threads: args.threads.into(),
-        cpus: if args.pin { net::cpu::available() } else { Vec::new() },
-        tcp: Some(TcpLimits::default()),
-        ..AuthorityConfig::default()
     };
     // Before the start, so that no signal is missed.
     let end = match EndSignal::register() {
         Ok(end) => end,
         Err(error) => return fail(EXIT_ENVIRONMENT, &format_args!("cannot wait for signals: {error}")),
     };
-    let authority = match Authority::start(zone, &config) {
+    let authority = match Authority::start(zone, &args.service.config()) {
         Ok(authority) => authority,
+        Err(error @ StartError::Io(..)) => return fail(EXIT_USAGE, &error),
         Err(error) => return fail(EXIT_ENVIRONMENT, &error),
     };
     // Without a stderr to write to there is nobody to tell.
-    let _ = writeln!(io::stderr(), "{}", ready_line(args, authority.local_addrs()));
+    let _ = writeln!(io::stderr(), "{}", ready_line(args, &authority));
     end.wait(args.duration);
     let counters = authority.stop();
     let report = if args.json { format!("{}\n", serde_json::json!(counters)) } else { text(&counters) };
@@ -103,14 +92,15 @@ fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     code.into()
 }
 
-fn ready_line(args: &AuthArgs, addresses: &[SocketAddr]) -> String {
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+fn ready_line(args: &AuthArgs, authority: &Authority) -> String {
+    let addresses: Vec<String> = authority.local_addrs().iter().map(ToString::to_string).collect();
     let names = args.zone.names.map_or("all names".to_owned(), |names| format!("names {names}"));
     format!(
-        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP)",
+        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP), io {}",
         args.zone.suffix,
         args.zone.aaaa_share,
-        addresses.join(", ")
+        addresses.join(", "),
+        authority.io()
     )
 }
 

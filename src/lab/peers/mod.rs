@@ -41,6 +41,8 @@ pub struct PeerSettings {
     pub receive_buffer_octets: u64,
     /// The send buffer to ask for, in octets.
     pub send_buffer_octets: u64,
+    /// The network namespace it runs in; none: this process's.
+    pub namespace: Option<String>,
 }
 
 /// The largest socket buffer a server is told to ask for, in octets.
@@ -69,6 +71,7 @@ impl PeerSettings {
             directory: PathBuf::new(),
             receive_buffer_octets: limit("rmem_max"),
             send_buffer_octets: limit("wmem_max"),
+            namespace: None,
         }
     }
 
@@ -285,5 +288,6 @@ fn example_settings() -> PeerSettings {
         directory: "/scratch".into(),
         receive_buffer_octets: 1 << 20,
         send_buffer_octets: 1 << 19,
+        namespace: None,
     }
 }

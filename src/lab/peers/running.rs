@@ -42,7 +42,9 @@ pub fn start(
 ) -> Result<RunningPeer, PeerError> {
     let program = locate(peer)?;
     let version = version(peer)?;
-    check_listen(settings.listen).map_err(PeerError::Start)?;
+    net::netns::inside(settings.namespace.as_deref(), || check_listen(settings.listen))
+        .and_then(|free| free)
+        .map_err(PeerError::Start)?;
     let scratch = Scratch::new(peer.name(), confinement(peer)).map_err(PeerError::Start)?;
     settings.directory = scratch.path().to_path_buf();
     let configuration = peer.configuration(&settings);
@@ -54,6 +56,7 @@ pub fn start(
         arguments: peer.arguments(&settings, &file),
         environment: Vec::new(),
         cpus: settings.cores.clone(),
+        namespace: settings.namespace.clone(),
     };
     let mut child = Child::start(&launch, scratch).map_err(PeerError::Start)?;
     let listen = settings.listen;
