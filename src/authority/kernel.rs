@@ -4,11 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 
 use net::bpf::BpfError;
-use net::kernel::{AnswererCounters, AnswererOnDevice, SUFFIX_OCTETS_MAX};
+use net::kernel::{AnswererCounters, AnswererOnDevice, HotZone, SUFFIX_OCTETS_MAX};
 use net::link::{self, Assigned, Device};
 
 use super::backend::IoRefusal;
 use super::counters::Traffic;
+use super::faults::Faults;
+use super::server::AuthorityConfig;
 use super::zone::Zone;
 
 /// The programs on all devices. They go when this is dropped.
@@ -28,13 +30,19 @@ impl KernelService {
     ///
     /// # Errors
     /// Why not, in one line. Nothing is left on any device then.
-    pub fn start(zone: &Zone, listen: &[SocketAddr], device: Option<&str>) -> Result<Self, IoRefusal> {
-        check(zone)?;
-        let hot = zone.hot_zone();
+    pub fn start(zone: &Zone, listen: &[SocketAddr], config: &AuthorityConfig) -> Result<Self, IoRefusal> {
+        check(zone, config)?;
+        let faults = config.faults.as_deref();
+        let hot = HotZone {
+            fault_threshold: faults.map_or(0, threshold),
+            fault_seed: faults.map_or(0, Faults::seed),
+            ..zone.hot_zone()
+        };
         let start = |site: Site| {
             AnswererOnDevice::start(&hot, &site.addresses, site.device, None).map_err(|error| advise(&error))
         };
-        let programs = sites(listen, device)?.into_iter().map(start).collect::<Result<_, _>>()?;
+        let programs =
+            sites(listen, config.device.as_deref())?.into_iter().map(start).collect::<Result<_, _>>()?;
         Ok(Self { programs })
     }
 
@@ -67,7 +75,7 @@ impl KernelService {
 }
 
 /// What the program cannot do.
-fn check(zone: &Zone) -> Result<(), IoRefusal> {
+fn check(zone: &Zone, config: &AuthorityConfig) -> Result<(), IoRefusal> {
     let octets = zone.hot_zone().suffix.len();
     if octets > SUFFIX_OCTETS_MAX {
         let suffix = &zone.config().suffix;
@@ -76,7 +84,26 @@ fn check(zone: &Zone) -> Result<(), IoRefusal> {
              shorter one or --io udp"
         )));
     }
+    if config.observer.is_some() {
+        return Err(refused("cannot note the queries that it answers"));
+    }
+    if let Some(fault) = config.faults.as_deref().and_then(Faults::first_conditional) {
+        let kind = fault.effect.kind();
+        return Err(refused(&format!("does not know the names or types that a fault is bound to ({kind})")));
+    }
     Ok(())
+}
+
+fn refused(reason: &str) -> IoRefusal {
+    IoRefusal::Usage(format!("the XDP program {reason}; use --io xdp or udp"))
+}
+
+/// Below which draws a fault may meet a query, of 2^32.
+fn threshold(faults: &Faults) -> u64 {
+    match faults.threshold() {
+        u32::MAX => 1 << 32,
+        threshold => threshold.into(),
+    }
 }
 
 /// A refusal with what to do.
