@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use super::counters::{SharedTraffic, Traffic};
-use super::zone::{ANSWER_OCTETS_MAX, Answer, QueryKind, Transport, Zone};
+use super::zone::{Answer, QueryKind, TCP_ANSWER_OCTETS_MAX, Transport, Zone};
 
 /// The octets of the length before each message.
 const PREFIX_OCTETS: usize = 2;
@@ -96,7 +96,7 @@ impl Connection {
     /// Answers the whole messages of the input, as long as there is room for answers; tells whether there were any.
     fn answer_input(&mut self, zone: &Zone, counted: &mut Traffic, now: Instant) -> bool {
         let mut at = 0;
-        while self.output.len() + PREFIX_OCTETS + ANSWER_OCTETS_MAX <= OUTPUT_OCTETS {
+        while self.output.len() + PREFIX_OCTETS + TCP_ANSWER_OCTETS_MAX <= OUTPUT_OCTETS {
             let Some((prefix, rest)) = self.input[at..self.input_length].split_first_chunk() else { break };
             let length = usize::from(u16::from_be_bytes(*prefix));
             if length > QUERY_OCTETS_MAX {
@@ -151,7 +151,7 @@ impl Connection {
 /// Adds an answer with its length before it to `output`, or nothing where none is due.
 fn answer_message(zone: &Zone, query: &[u8], output: &mut Vec<u8>, counted: &mut Traffic) {
     let start = output.len();
-    output.resize(start + PREFIX_OCTETS + ANSWER_OCTETS_MAX, 0);
+    output.resize(start + PREFIX_OCTETS + TCP_ANSWER_OCTETS_MAX, 0);
     let answer = zone.answer(query, Transport::Tcp, &mut output[start + PREFIX_OCTETS..]);
     counted.count(answer);
     if answer.octets == 0 {
@@ -159,7 +159,7 @@ fn answer_message(zone: &Zone, query: &[u8], output: &mut Vec<u8>, counted: &mut
         return;
     }
     counted.answers += 1;
-    let length = answer.octets.min(ANSWER_OCTETS_MAX) as u16;
+    let length = answer.octets.min(TCP_ANSWER_OCTETS_MAX) as u16;
     output[start..start + PREFIX_OCTETS].copy_from_slice(&length.to_be_bytes());
     output.truncate(start + PREFIX_OCTETS + answer.octets);
 }

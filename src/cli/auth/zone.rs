@@ -48,6 +48,7 @@ impl ZoneArgs {
             names: self.names,
             ns_ipv4,
             ns_ipv6,
+            ..ZoneConfig::default()
         }
     }
 }
