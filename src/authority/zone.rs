@@ -14,8 +14,9 @@ use super::rule::{RecordsError, RecordsFile, Rule, Signing, TEXT_OCTETS_MAX, Tru
 
 /// A buffer of this many octets holds every answer over UDP: no more is sent than is offered.
 pub const ANSWER_OCTETS_MAX: usize = EDNS_PAYLOAD_OCTETS as usize;
-/// A buffer of this many octets holds every answer over TCP: the largest set of records, with signature and OPT.
-pub const TCP_ANSWER_OCTETS_MAX: usize = 8192;
+/// A buffer of this many octets holds every answer over TCP: the largest set of records (4096
+/// octets) behind an alias, both signed.
+pub const TCP_ANSWER_OCTETS_MAX: usize = 6144;
 /// The payload size that the zone's OPT records offer (DNS Flag Day 2020).
 pub const EDNS_PAYLOAD_OCTETS: u16 = 1232;
 /// The largest TTL (RFC 2181 8).

@@ -44,8 +44,13 @@ impl From<String> for Unreached {
 /// # Errors
 /// Back-end or sources cannot be used here; nothing listens there, or no reply came. What the reply says does not matter.
 pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
-    let server = target.server;
     tester.io(target).map_err(|error| Unreached::Tester(error.to_string()))?;
+    net::netns::inside(tester.namespace.as_deref(), || reach_from_here(target, tester))
+        .map_err(|error| Unreached::Tester(error.to_string()))?
+}
+
+fn reach_from_here(target: &Target, tester: &Tester) -> Result<(), Unreached> {
+    let server = target.server;
     let unusable = |error: std::io::Error| Unreached::Tester(error.to_string());
     let mut sources = Sources::default();
     if tester.backend.has_sockets() {

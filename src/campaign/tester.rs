@@ -169,6 +169,8 @@ pub struct Tester {
     pub stop: Arc<AtomicBool>,
     /// What others may see of a trial while it runs.
     pub watch: Arc<Watch>,
+    /// The network namespace to ask from; none: this process's.
+    pub namespace: Option<String>,
 }
 
 /// Other programs that use more of a processor than this, in percent, may make any trial fail.
@@ -197,12 +199,25 @@ impl Tester {
         rate_qps: u64,
         duration_ns: u64,
     ) -> Result<Tried, MeasureError> {
+        let namespace = self.namespace.clone();
+        net::netns::inside(namespace.as_deref(), || self.trial_here(target, auth, rate_qps, duration_ns))
+            .map_err(MeasureError::Io)?
+    }
+
+    /// The same in the calling thread's namespace.
+    fn trial_here(
+        &mut self,
+        target: &Target,
+        auth: Option<&Auth>,
+        rate_qps: u64,
+        duration_ns: u64,
+    ) -> Result<Tried, MeasureError> {
         let spec = WorkloadSpec { first_name: self.next_name, ..target.workload.clone() };
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
         let cold = self.warm_up(&plan, auth, &workload).map_err(MeasureError::Io)?;
         let started = SystemTime::now();
-        let io = self.io(target)?;
+        let io = transport::check(self.backend, target.server).map_err(MeasureError::Backend)?;
         let device = device_to(target.server).ok();
         let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
@@ -245,7 +260,9 @@ impl Tester {
     /// # Errors
     /// The back-end cannot run here.
     pub fn io(&self, target: &Target) -> Result<String, MeasureError> {
-        transport::check(self.backend, target.server).map_err(MeasureError::Backend)
+        net::netns::inside(self.namespace.as_deref(), || transport::check(self.backend, target.server))
+            .map_err(MeasureError::Io)?
+            .map_err(MeasureError::Backend)
     }
 
     /// What the Measurer's threads are told.

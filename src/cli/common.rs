@@ -253,6 +253,7 @@ impl TesterArgs {
             alone: false,
             stop: stop_on_signals()?,
             watch: Arc::default(),
+            namespace: None,
         })
     }
 }

@@ -13,6 +13,7 @@ use signal_hook::iterator::Signals;
 
 use super::common::{Failure, print, print_json};
 use super::{EXIT_UNFIT, EXIT_USAGE};
+use crate::lab::network::mark::namespace;
 use crate::lab::network::plan::{SOURCES_IPV4, SOURCES_IPV6};
 use crate::lab::network::remove::{Removed, down};
 use crate::lab::network::status::{DeviceStatus, State, Status, all};
@@ -207,15 +208,23 @@ fn tell_removed(name: &str, removed: &Removed, json: bool) -> Result<(), Failure
     if json {
         return print_json(removed);
     }
-    print(&if removed.namespaces.is_empty() {
-        format!("There is no lab '{name}', and nothing is left over from others.\n")
-    } else {
-        format!("Removed {} with the devices in them.\n", removed.namespaces.join(", "))
-    })?;
+    print(&removed_text(name, removed))?;
     for (pid, program) in &removed.left {
         eprintln!("sextant: process {pid} ({program}) was still inside; it goes on without a network");
     }
     Ok(())
+}
+
+fn removed_text(name: &str, removed: &Removed) -> String {
+    let is_of_this = |inside: &String| Role::ALL.iter().any(|&role| *inside == namespace(name, role));
+    let (this, others): (Vec<String>, Vec<String>) = removed.namespaces.iter().cloned().partition(is_of_this);
+    let left_over = format!("Removed {}, left over from labs whose process was killed.\n", others.join(", "));
+    match (this.as_slice(), others.as_slice()) {
+        ([], []) => format!("There is no lab '{name}', and nothing is left over from others.\n"),
+        ([], _) => format!("There is no lab '{name}'. {left_over}"),
+        (this, []) => format!("Removed {} with the devices in them.\n", this.join(", ")),
+        (this, _) => format!("Removed {} with the devices in them.\n{left_over}", this.join(", ")),
+    }
 }
 
 fn status_text(labs: &[Status]) -> String {
@@ -313,5 +322,19 @@ mod tests {
         assert_eq!(napi_cpu("tester=0"), Ok((Role::Tester, 0)));
         assert!(napi_cpu("one").unwrap_err().contains("'one' is not the number"));
         assert!(napi_cpu("server=1").is_err());
+    }
+
+    #[test]
+    fn lb_what_was_removed_is_told_apart_from_what_was_left_over() {
+        let told = |namespaces: &[&str]| {
+            let namespaces = namespaces.iter().map(ToString::to_string).collect();
+            removed_text("mine", &Removed { namespaces, left: Vec::new() })
+        };
+        assert_eq!(told(&[]), "There is no lab 'mine', and nothing is left over from others.\n");
+        let text = told(&["killed-dut"]);
+        assert!(text.starts_with("There is no lab 'mine'. Removed killed-dut, left over"), "{text}");
+        assert_eq!(told(&["mine-dut"]), "Removed mine-dut with the devices in them.\n");
+        let text = told(&["killed-auth", "mine-tester", "mine-dut"]);
+        assert!(text.starts_with("Removed mine-tester, mine-dut with") && text.contains("killed-auth, left"));
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,15 +38,18 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// The processors it is kept on; none: wherever the system likes.
     pub cpus: Vec<usize>,
+    /// The network namespace it runs in; none: this process's.
+    pub namespace: Option<String>,
 }
 
 /// A running server. Dropping it stops it, waits for it and removes its directory.
 #[derive(Debug)]
 pub struct Child {
     label: String,
-    // Dropped in this order: the directory goes after the process.
+    // Dropped in this order: the directory and the thread go after the process.
     process: std::process::Child,
     scratch: Scratch,
+    _spawner: Spawner,
 }
 
 /// A server that ended by itself.
@@ -130,8 +133,9 @@ impl Child {
             net::process::set_affinity(&mut command, &launch.cpus);
         }
         net::process::die_with_parent(&mut command);
-        let process = spawn_for_life(command).map_err(|error| start_error(&error, launch, &scratch))?;
-        Ok(Self { label: launch.label.clone(), process, scratch })
+        let (process, spawner) = spawn_for_life(command, launch.namespace.clone())
+            .map_err(|error| start_error(&error, launch, &scratch))?;
+        Ok(Self { label: launch.label.clone(), process, scratch, _spawner: spawner })
     }
 
     /// The process's number.
@@ -210,27 +214,31 @@ fn start_error(error: &io::Error, launch: &Launch, scratch: &Scratch) -> io::Err
     io::Error::new(error.kind(), format!("cannot start {program}{user} in {place}: {error}"))
 }
 
-type SpawnJob = Box<dyn FnOnce() + Send>;
+/// The thread that spawned a program. It ends when this is dropped.
+#[derive(Debug)]
+struct Spawner {
+    _alive: mpsc::Sender<()>,
+}
 
 /// Spawns from a thread that lives as long as the program: the kernel kills a child when the *thread* that spawned it
-/// ends, and the caller's may end while its server is still being measured.
-fn spawn_for_life(mut command: Command) -> io::Result<std::process::Child> {
-    static SPAWNER: OnceLock<mpsc::Sender<SpawnJob>> = OnceLock::new();
-    let spawner = SPAWNER.get_or_init(|| {
-        let (sender, jobs) = mpsc::channel::<SpawnJob>();
-        // Without the thread the channel is closed and every spawn reports it.
-        let _ =
-            thread::Builder::new().name("spawner".into()).spawn(move || jobs.iter().for_each(|job| job()));
-        sender
-    });
-    let ended = || io::Error::other("the thread that starts servers is not there");
+/// ends, and the caller's may end while its server is still being measured. The thread enters the namespace, which the
+/// program, without privileges, could not.
+fn spawn_for_life(
+    mut command: Command,
+    namespace: Option<String>,
+) -> io::Result<(std::process::Child, Spawner)> {
     let (reply, spawned) = mpsc::channel();
-    spawner
-        .send(Box::new(move || {
-            let _ = reply.send(command.spawn());
-        }))
-        .map_err(|_| ended())?;
-    spawned.recv().map_err(|_| ended())?
+    let (alive, ended) = mpsc::channel::<()>();
+    thread::Builder::new().name("spawner".into()).spawn(move || {
+        let entered = namespace.map_or(Ok(()), |namespace| net::netns::enter(&namespace));
+        // The caller waits for this, so it is there.
+        let _ = reply.send(entered.and_then(|()| command.spawn()));
+        // An error says that the other end is gone, and with it the program.
+        let _ = ended.recv();
+    })?;
+    let without_reply = |_| Err(io::Error::other("the thread that starts servers is not there"));
+    let process = spawned.recv().unwrap_or_else(without_reply)?;
+    Ok((process, Spawner { _alive: alive }))
 }
 
 fn read_tail(path: &Path) -> io::Result<String> {
@@ -304,6 +312,7 @@ mod tests {
             ],
             environment: vec![("GOMAXPROCS".into(), "1".into())],
             cpus: vec![cpu],
+            ..Launch::default()
         };
         let child = Child::start(&launch, Scratch::new("child-test", None).unwrap()).unwrap();
         wait_for_log(&child, "end");

@@ -72,6 +72,16 @@ impl NameSpace {
         let offset = u64::from(u32::from(address) ^ self.first);
         (offset < self.size()).then_some(offset)
     }
+
+    /// The smallest range around this one with so many names; `None` if IPv4 has not as many.
+    pub fn widened_to(self, names: u64) -> Option<Self> {
+        let mut wide = self;
+        while wide.size() < names {
+            wide.length_bits = wide.length_bits.checked_sub(1)?;
+            wide.first &= (u64::from(u32::MAX) & !(wide.size() - 1)) as u32;
+        }
+        Some(wide)
+    }
 }
 
 impl FromStr for NameSpace {
@@ -162,6 +172,17 @@ pub fn has_aaaa(address: Ipv4Addr, share_percent: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_is_widened_as_far_as_it_must() {
+        let names: NameSpace = "10.0.0.0/8".parse().unwrap();
+        let widened = |count| names.widened_to(count).map(|wide| wide.to_string());
+        assert_eq!(widened(1 << 24).as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(widened((1 << 24) + 1).as_deref(), Some("10.0.0.0/7"));
+        assert_eq!(widened(132_000_000).as_deref(), Some("8.0.0.0/5"));
+        assert_eq!(widened(1 << 32).as_deref(), Some("0.0.0.0/0"));
+        assert_eq!(widened((1 << 32) + 1), None);
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -51,6 +51,20 @@ pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> io::Resul
     })
 }
 
+/// Does it in the namespace if one is given, else at once in the calling thread.
+///
+/// # Errors
+/// Those of [`enter`].
+///
+/// # Panics
+/// Likewise.
+pub fn inside<T: Send>(name: Option<&str>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    match name {
+        Some(name) => within(name, work),
+        None => Ok(work()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

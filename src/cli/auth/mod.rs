@@ -1,7 +1,6 @@
 //! `sextant auth`: the AuthDNS as a server of its own.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::authority::{Authority, AuthorityConfig, Counters, TcpLimits, Traffic, Zone};
+use crate::authority::{Authority, Counters, StartError, Traffic, Zone};
 
+mod service;
 mod signing;
 mod zone;
 
+pub use service::ServiceArgs;
 pub use zone::ZoneArgs;
 
 /// Bad usage or configuration.
@@ -44,18 +45,12 @@ Examples:
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct AuthArgs {
-    /// Address to answer on, over UDP and TCP; may be given several times
-    #[arg(long, value_name = "ADDR:PORT", default_values = ["127.0.0.1:5300", "[::1]:5300"])]
-    pub listen: Vec<SocketAddr>,
+    /// How it answers.
+    #[command(flatten)]
+    pub service: ServiceArgs,
     /// What it answers.
     #[command(flatten)]
     pub zone: ZoneArgs,
-    /// Threads for UDP
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: u16,
-    /// Keep each thread on a processor of its own
-    #[arg(long)]
-    pub pin: bool,
     /// Stop after so many seconds [default: at Ctrl-C or SIGTERM]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
@@ -75,16 +70,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Serves until a signal or the end of the duration, then prints the counters to stdout. Errors go to stderr.
 pub fn run(args: &AuthArgs) -> ExitCode {
-    let zone = match Zone::new(args.zone.config(&args.listen)) {
+    let zone = match Zone::new(args.zone.config(&args.service.listen)) {
         Ok(zone) => Arc::new(zone),
         Err(error) => return fail(EXIT_USAGE, &error),
-    };
-    let config = AuthorityConfig {
-        listen: args.listen.clone(),
-        threads: args.threads.into(),
-        cpus: if args.pin { net::cpu::available() } else { Vec::new() },
-        tcp: Some(TcpLimits::default()),
-        ..AuthorityConfig::default()
     };
     let anchors = zone.trust_anchors();
     if let Err(error) = args.zone.signing.write_trust_anchors(&anchors) {
@@ -95,12 +83,13 @@ pub fn run(args: &AuthArgs) -> ExitCode {
         Ok(end) => end,
         Err(error) => return fail(EXIT_ENVIRONMENT, &format_args!("cannot wait for signals: {error}")),
     };
-    let authority = match Authority::start(zone, &config) {
+    let authority = match Authority::start(zone, &args.service.config()) {
         Ok(authority) => authority,
+        Err(error @ StartError::Io(..)) => return fail(EXIT_USAGE, &error),
         Err(error) => return fail(EXIT_ENVIRONMENT, &error),
     };
     // Without a stderr to write to there is nobody to tell.
-    let _ = writeln!(io::stderr(), "{}", ready_line(args, authority.local_addrs()));
+    let _ = writeln!(io::stderr(), "{}", ready_line(args, &authority));
     for anchor in anchors {
         let _ = writeln!(io::stderr(), "sextant auth: trust anchor: {} DS {}", anchor.zone, anchor.ds);
     }
@@ -118,14 +107,15 @@ fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     code.into()
 }
 
-fn ready_line(args: &AuthArgs, addresses: &[SocketAddr]) -> String {
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+fn ready_line(args: &AuthArgs, authority: &Authority) -> String {
+    let addresses: Vec<String> = authority.local_addrs().iter().map(ToString::to_string).collect();
     let names = args.zone.names.map_or("all names".to_owned(), |names| format!("names {names}"));
     format!(
-        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP)",
+        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP), io {}",
         args.zone.suffix,
         args.zone.aaaa_share,
-        addresses.join(", ")
+        addresses.join(", "),
+        authority.io()
     )
 }
 
@@ -161,14 +151,32 @@ impl EndSignal {
     }
 }
 
+/// What the faults did, where they did anything.
+fn faults(traffic: &Traffic) -> String {
+    if traffic.faults.is_empty() {
+        return String::new();
+    }
+    let kinds: Vec<String> = traffic.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    format!("; faults: {}; delayed and never sent: {}", kinds.join(", "), traffic.undelivered)
+}
+
 fn text(counters: &Counters) -> String {
     let line = |transport, traffic: &Traffic| {
-        let Traffic { queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures } =
-            traffic;
+        let Traffic {
+            queries_a,
+            queries_aaaa,
+            queries_other,
+            malformed,
+            answers,
+            dropped,
+            send_failures,
+            ..
+        } = traffic;
         format!(
             "{transport}: {} queries (A {queries_a}, AAAA {queries_aaaa}, other {queries_other}, malformed {malformed}), \
-             {answers} answers, {dropped} dropped, {send_failures} not sent\n",
+             {answers} answers, {dropped} dropped, {send_failures} not sent{}\n",
             traffic.queries(),
+            faults(traffic),
         )
     };
     format!(

@@ -62,9 +62,9 @@ pub struct Observation {
     pub steal_ns: u64,
     /// The ports watched: `drops` since the first snapshot, the rest as at the end.
     pub ports: BTreeMap<u16, PortCounters>,
-    /// UDP over IPv4, the whole machine.
+    /// UDP over IPv4, the whole namespace.
     pub udp: UdpErrors,
-    /// UDP over IPv6, the whole machine.
+    /// UDP over IPv6, the whole namespace.
     pub udp6: UdpErrors,
     /// Before any socket, the whole machine.
     pub softnet: Softnet,
@@ -73,7 +73,7 @@ pub struct Observation {
 }
 
 impl Observer {
-    /// Watches this process, the server's if its number is known, and the sockets on these local UDP ports.
+    /// Watches this process, the server's if its number is known, and the server's sockets on these UDP ports.
     pub fn new(server: Option<u32>, ports: &[u16]) -> Self {
         let ticks_per_second = net::process::ticks_per_second();
         Self { server, ports: ports.to_vec(), device: None, ticks_per_second }
@@ -86,9 +86,13 @@ impl Observer {
     }
 
     /// Reads all counters. Files that are absent count as zeros.
+    ///
+    /// The network's are those of the calling thread's namespace, the sockets those of the server's, if it is known.
     pub fn snapshot(&self) -> Snapshot {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let sockets = [read("/proc/net/udp"), read("/proc/net/udp6")];
+        let own = |name: &str| read(&format!("/proc/thread-self/net/{name}"));
+        let of_server = |name: &str| read(&format!("/proc/{}/net/{name}", self.server.unwrap_or_default()));
+        let sockets = ["udp", "udp6"].map(|name| self.server.map_or_else(|| own(name), |_| of_server(name)));
         let port_counters = |&port: &u16| {
             let mut counters = PortCounters::default();
             sockets.iter().for_each(|text| network::count_port(text, port, &mut counters));
@@ -101,9 +105,9 @@ impl Observer {
             server: self.server.and_then(|pid| process(&format!("/proc/{pid}"))),
             tester: process("/proc/self").unwrap_or_default(),
             ports: self.ports.iter().map(port_counters).collect(),
-            udp: network::parse_snmp(&read("/proc/net/snmp")),
-            udp6: network::parse_snmp6(&read("/proc/net/snmp6")),
-            softnet: network::parse_softnet(&read("/proc/net/softnet_stat")),
+            udp: network::parse_snmp(&own("snmp")),
+            udp6: network::parse_snmp6(&own("snmp6")),
+            softnet: network::parse_softnet(&own("softnet_stat")),
             device: self.device.as_ref().map(|device| (device.clone(), device::read(device))),
         }
     }
