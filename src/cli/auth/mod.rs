@@ -11,6 +11,7 @@ use clap::Args;
 use crate::authority::{Authority, Counters, IoRefusal, StartError, Traffic, Zone};
 
 mod service;
+mod signing;
 mod zone;
 
 pub use service::ServiceArgs;
@@ -31,7 +32,14 @@ Examples:
   sextant auth --aaaa-share 100 --aaaa-prefix 2001:db8:64::/96
       every name has a AAAA record: the loopback self-test of RFC 8219 9.2.1
   sextant auth --names 10.0.0.0/16 --ttl 0 --duration 60 --json
-      65,536 names that nobody may cache, for a minute; then the counters as JSON";
+      65,536 names that nobody may cache, for a minute; then the counters as JSON
+  sextant auth --rules all --addresses-per-name 4
+      also short, reverse and wildcard names, TXT, MX and HTTPS records, chains of aliases; ask for example
+      kdig @::1 -p 5300 10-0-0-7.c3.dns64perf.test A
+  sextant auth --records www.zone
+      also fixed records, for example lines such as: www 60 A 192.0.2.1
+  sextant auth --signed --trust-anchor dns64perf.key
+      signed with Ed25519; the file tells a validating resolver whom to trust";
 
 /// The AuthDNS of RFC 8219: answers nnn-nnn-nnn-nnn.SUFFIX, and the SOA and NS of SUFFIX, from a rule
 #[derive(Args, Clone, Debug)]
@@ -66,6 +74,10 @@ pub fn run(args: &AuthArgs) -> ExitCode {
         Ok(zone) => Arc::new(zone),
         Err(error) => return fail(EXIT_USAGE, &error),
     };
+    let anchors = zone.trust_anchors();
+    if let Err(error) = args.zone.signing.write_trust_anchors(&anchors) {
+        return fail(EXIT_ENVIRONMENT, &error);
+    }
     // Before the start, so that no signal is missed.
     let end = match EndSignal::register() {
         Ok(end) => end,
@@ -78,6 +90,9 @@ pub fn run(args: &AuthArgs) -> ExitCode {
     };
     // Without a stderr to write to there is nobody to tell.
     let _ = writeln!(io::stderr(), "{}", ready_line(args, &authority));
+    for anchor in anchors {
+        let _ = writeln!(io::stderr(), "sextant auth: trust anchor: {} DS {}", anchor.zone, anchor.ds);
+    }
     end.wait(args.duration);
     let counters = authority.stop();
     let report = if args.json { format!("{}\n", serde_json::json!(counters)) } else { text(&counters) };
