@@ -1,0 +1,64 @@
+//! The options that make the AuthDNS misbehave.
+
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::authority::faults::{Fault, Faults};
+
+/// How faults are written; a paragraph of the long help.
+pub const FAULTS_HELP: &str = "\
+Faults: --fault KIND[=VALUE][,CONDITION=VALUE]..., may be given several times
+  loss[=1%]              no answer                      truncate[=1%]        TC and no records, over UDP
+  duplicate[=1%]         the answer twice               wrong-id[=1%]        another ID in the answer
+  lame[=1%]              a referral to the root, no AA  wrong-question[=1%]  the answer to another question
+  rcode=SERVFAIL         this RCODE (or its number)     bogus[=1%]           damaged signatures
+  delay=20ms             late; also delay=normal(20ms,5ms) and delay=pareto(20ms,1.5), ',max=2s' bounds it
+  aaaa-silent[=10%]      no answer to AAAA for 10 % of the names, while A answers
+Conditions, all of which must hold: share=10% (of the queries, a retry with another ID draws anew), names=10% (of
+  the names, always the same), name=*.bad.dns64perf.test, type=AAAA, over=udp or over=tcp.
+  Shares lie side by side: with loss=1% and duplicate=2%, 1 % are lost and another 2 % answered twice.
+  --fault 'loss=1%' --fault 'delay=pareto(5ms,1.5),share=10%'
+  --fault 'rcode=SERVFAIL,name=*.bad.dns64perf.test' --fault 'aaaa-silent=5%'";
+
+/// Options for faults.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Faults")]
+pub struct FaultArgs {
+    /// Misbehave: for example loss=1%, delay=20ms,share=10% or rcode=SERVFAIL,type=AAAA; all forms are below
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub faults: Vec<Fault>,
+    /// Draw other queries for the faults
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "faults")]
+    pub fault_seed: u64,
+}
+
+impl FaultArgs {
+    /// The faults, if there are any.
+    pub fn faults(&self) -> Option<Arc<Faults>> {
+        (!self.faults.is_empty()).then(|| Arc::new(Faults::new(self.fault_seed, self.faults.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    fn parse(arguments: &[&str]) -> Result<FaultArgs, clap::Error> {
+        let command = FaultArgs::augment_args(Command::new("auth"));
+        FaultArgs::from_arg_matches(&command.try_get_matches_from([&["auth"], arguments].concat())?)
+    }
+
+    #[test]
+    fn faults_are_options() {
+        assert!(parse(&[]).unwrap().faults().is_none());
+        let faults = parse(&["--fault", "loss=1%", "--fault", "duplicate=24%", "--fault-seed", "7"]).unwrap();
+        let faults = faults.faults().unwrap();
+        assert_eq!((faults.seed(), faults.threshold()), (7, 1 << 30));
+        assert!(faults.first_conditional().is_none());
+        let error = parse(&["--fault", "loss=1"]).unwrap_err().to_string();
+        assert!(error.contains("--fault") && error.contains("for example 1%"), "{error}");
+        assert!(parse(&["--fault-seed", "7"]).is_err());
+    }
+}
