@@ -6,26 +6,35 @@ use clap::Args;
 
 use crate::authority::faults::{Fault, Faults};
 
-/// How faults are written; a paragraph of the long help.
+/// How faults are written; the end of the help.
 pub const FAULTS_HELP: &str = "\
-Faults: --fault KIND[=VALUE][,CONDITION=VALUE]..., may be given several times
-  loss[=1%]              no answer                      truncate[=1%]        TC and no records, over UDP
-  duplicate[=1%]         the answer twice               wrong-id[=1%]        another ID in the answer
-  lame[=1%]              a referral to the root, no AA  wrong-question[=1%]  the answer to another question
-  rcode=SERVFAIL         this RCODE (or its number)     bogus[=1%]           damaged signatures
-  delay=20ms             late; also delay=normal(20ms,5ms) and delay=pareto(20ms,1.5), ',max=2s' bounds it
-  aaaa-silent[=10%]      no answer to AAAA for 10 % of the names, while A answers
-Conditions, all of which must hold: share=10% (of the queries, a retry with another ID draws anew), names=10% (of
-  the names, always the same), name=*.bad.dns64perf.test, type=AAAA, over=udp or over=tcp.
-  Shares lie side by side: with loss=1% and duplicate=2%, 1 % are lost and another 2 % answered twice.
-  --fault 'loss=1%' --fault 'delay=pareto(5ms,1.5),share=10%'
-  --fault 'rcode=SERVFAIL,name=*.bad.dns64perf.test' --fault 'aaaa-silent=5%'";
+Faults: --fault KIND[=VALUE][,CONDITION=VALUE]...
+  loss[=1%]            no answer
+  aaaa-silent[=10%]    no answer to AAAA for 10 % of the names, while A answers
+  delay=20ms           a late answer; also delay=normal(20ms,5ms) (mean, standard deviation) and
+                       delay=pareto(20ms,1.5) (least, shape), which ',max=2s' bounds
+  duplicate[=1%]       the answer twice
+  truncate[=1%]        TC and no records, over UDP
+  rcode=SERVFAIL       an RCODE, by name or number; those above 15 only where the query has EDNS
+  wrong-id[=1%]        another ID in the answer
+  wrong-question[=1%]  the answer to another question
+  lame[=1%]            a referral to the root, without AA
+  bogus[=1%]           damaged signatures, where there are some
+Conditions, all of which must hold:
+  share=10%            of the queries; another ID draws anew, the same query draws the same
+  names=10%            of the names, always the same ones
+  name=*.bad.test      names like this; '*' stands for anything
+  type=AAAA            of the question
+  over=udp             or over=tcp
+Shares lie side by side: with loss=1% and duplicate=2%, 1 % are lost and another 2 % come twice.
+  sextant auth --fault 'loss=1%' --fault 'delay=pareto(5ms,1.5),share=10%' --fault-seed 7
+  sextant auth --fault 'rcode=SERVFAIL,name=*-007.dns64perf.test' --fault 'aaaa-silent=5%'";
 
 /// Options for faults.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Faults")]
 pub struct FaultArgs {
-    /// Misbehave: for example loss=1%, delay=20ms,share=10% or rcode=SERVFAIL,type=AAAA; all forms are below
+    /// Misbehave, for example loss=1% or delay=20ms,type=AAAA (below); may be given several times
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<Fault>,
     /// Draw other queries for the faults

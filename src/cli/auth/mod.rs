@@ -42,18 +42,18 @@ pub struct AuthArgs {
     /// How it answers.
     #[command(flatten)]
     pub service: ServiceArgs,
-    /// What it answers.
-    #[command(flatten)]
-    pub zone: ZoneArgs,
-    /// What goes wrong with it.
-    #[command(flatten)]
-    pub faults: FaultArgs,
     /// Stop after so many seconds [default: at Ctrl-C or SIGTERM]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// Print the counters as one JSON object
     #[arg(long)]
     pub json: bool,
+    /// What it answers.
+    #[command(flatten)]
+    pub zone: ZoneArgs,
+    /// What goes wrong with it.
+    #[command(flatten)]
+    pub faults: FaultArgs,
 }
 
 /// Reads a positive number of seconds, with or without a fraction.
