@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod faults;
+mod frames;
+mod kernel;
 mod peers;
 mod server;
 mod zone;
