@@ -13,6 +13,7 @@ pub mod preflight;
 pub mod report;
 pub mod search;
 pub mod selftest;
+mod site;
 pub mod trial;
 mod workload;
 

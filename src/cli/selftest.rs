@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use engine::record::SelfTest;
+use net::transport::Backend;
 
 use super::EXIT_UNFIT;
 use super::common::{Failure, QueryArgs, TesterArgs, print, print_json, rate, seconds};
-use crate::campaign::{Certification, MeasureError, Progress, direct_auth, reach};
+use super::site::{SiteArgs, looped};
+use crate::campaign::{Auth, Certification, Looped, MeasureError, Progress, Site, Target, Tester, reach};
 use crate::report::number::count as grouped;
 
 /// Options of `sextant selftest`.
@@ -25,7 +27,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: u64,
     /// The AuthDNS, which must answer every AAAA itself [default: one in this process]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["path", "auth_io", "auth_threads"])]
     server: Option<SocketAddr>,
     /// Length of the deciding trial in seconds
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
@@ -37,6 +39,8 @@ pub struct SelftestArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
+    #[command(flatten)]
+    site: SiteArgs,
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -49,55 +53,96 @@ pub struct SelftestArgs {
 pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     args.query.workload.check_selftest()?;
     let mut tester = args.tester.tester(args.query.first_name())?;
-    let auth = match args.server {
-        Some(_) => None,
-        None => {
-            let listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
-            Some(
-                direct_auth(&args.query.target(listen, 0), &[listen], true)
-                    .map_err(|e| Failure::new(EXIT_UNFIT, e))?,
-            )
-        }
-    };
-    tester.alone = auth.is_some();
-    let own = auth.as_ref().map(|auth| auth.authority.local_addrs()[0]);
-    let server = args.server.or(own).ok_or_else(|| Failure::new(EXIT_UNFIT, "the AuthDNS has no address"))?;
-    let mut target = args.query.target(server, 0);
-    args.query.workload.apply(&args.query, &mut target)?;
-    reach(&target, &tester)?;
     let progress = Progress::new(args.json, &tester.watch);
+    let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), 0);
+    args.query.workload.apply(&args.query, &mut target)?;
+    let stage = match args.server {
+        Some(server) => Stage::elsewhere(Target { server, ..target }, &tester)?,
+        None => Stage::here(args, &mut tester, &target, &progress)?,
+    };
+    tester.alone = stage.auth().is_some();
     let lowest = if args.lower { 0 } else { args.rate };
-    let duration_ns = args.duration.as_nanos() as u64;
     let certification = Certification {
-        target: &target,
-        auth: auth.as_ref(),
+        target: &stage.target,
+        auth: stage.auth(),
         rates_qps: lowest..=args.rate,
-        trial_ns: duration_ns,
+        trial_ns: args.duration.as_nanos() as u64,
         progress: &progress,
     };
     let selftest = certification.run(&mut tester, |_| Ok::<(), MeasureError>(()));
     progress.clear();
     let selftest = selftest?;
-    show(args, &selftest)?;
+    if tester.stopped() {
+        return Err(Failure::new(EXIT_UNFIT, "interrupted; nothing is certified"));
+    }
+    show(args, &selftest, &stage)?;
     let passed = selftest.passed && selftest.certified_qps >= args.rate;
     Ok(ExitCode::from(if passed { 0 } else { EXIT_UNFIT }))
 }
 
-fn show(args: &SelftestArgs, selftest: &SelfTest) -> Result<(), Failure> {
+/// What is asked. The site goes last, when nobody is at it.
+struct Stage {
+    target: Target,
+    backend: Backend,
+    looped: Option<Looped>,
+    site: Option<Site>,
+    /// Why it is not a faster one.
+    why: Option<String>,
+}
+
+impl Stage {
+    fn elsewhere(target: Target, tester: &Tester) -> Result<Self, Failure> {
+        reach(&target, tester)?;
+        Ok(Self { target, backend: tester.backend, looped: None, site: None, why: None })
+    }
+
+    fn here(
+        args: &SelftestArgs,
+        tester: &mut Tester,
+        target: &Target,
+        progress: &Progress,
+    ) -> Result<Self, Failure> {
+        let (site, why) = args.site.make(progress)?;
+        let wanted = args.site.wanted(&site, &args.tester)?;
+        let looped = looped(&site, tester, target, &wanted, progress)?;
+        let target = looped.target.clone();
+        Ok(Self { target, backend: tester.backend, looped: Some(looped), site: Some(site), why })
+    }
+
+    /// The path and the back-ends, and why they are no faster ones.
+    fn in_words(&self) -> String {
+        let (Some(site), Some(looped)) = (&self.site, &self.looped) else { return String::new() };
+        let (measurer, auth) = (self.backend.name(), looped.auth.authority.io());
+        let notes = self.why.iter().chain(&looped.notes).map(|note| format!("  not used: {note}\n"));
+        format!("over {site}, Measurer by {measurer}, AuthDNS by {auth}\n{}", notes.collect::<String>())
+    }
+
+    fn auth(&self) -> Option<&Auth> {
+        self.looped.as_ref().map(|looped| &looped.auth)
+    }
+}
+
+fn show(args: &SelftestArgs, selftest: &SelfTest, stage: &Stage) -> Result<(), Failure> {
     if args.json {
         return print_json(selftest);
     }
     let (required, limit) = (grouped(selftest.required_qps), selftest.timeout_s);
+    let way = stage.in_words();
     if selftest.passed {
         let certified = grouped(selftest.certified_qps);
+        let pacing = match selftest.pacing.as_str() {
+            "" => String::new(),
+            how => format!("the schedule in this trial: {how}\n"),
+        };
         return print(&format!(
             "passed: every answer came within {limit} s at {required} q/s\n\
-             this Tester may measure rates up to {certified} q/s on this path (RFC 8219 9.2.1)\n"
+             this Tester may measure rates up to {certified} q/s on this path (RFC 8219 9.2.1)\n\
+             {pacing}{way}"
         ));
     }
     let last = selftest.trials.last().map_or(String::new(), crate::report::trial_text);
     print(&format!(
-        "failed: at {required} q/s not every answer came within {limit} s\n{last}\
+        "failed: at {required} q/s not every answer came within {limit} s\n{last}{way}\
          use a lower --rate, more --threads, or --lower to look for the highest rate that passes\n"
     ))
 }
