@@ -13,3 +13,4 @@ pub mod output;
 pub mod proxy;
 pub mod report;
 pub mod workload_file;
+pub mod zone_file;

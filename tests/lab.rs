@@ -14,7 +14,7 @@ use dns64::names::parse_label;
 use dns64::wire::{CLASS_IN, Edns, Header, Message, Name, Section, Writer, rtype};
 use sextant::lab::child::{Child, Launch};
 use sextant::lab::observe::Observer;
-use sextant::lab::peers::{self, Peer, PeerError, PeerSettings, Probe, RunningPeer};
+use sextant::lab::peers::{self, Peer, PeerError, PeerSettings, Probe, RunningPeer, Server};
 use sextant::lab::scratch::Scratch;
 
 /// An AuthDNS of a few lines: an A record for every benchmark name, no AAAA, and an SOA so that resolvers accept it.
@@ -164,7 +164,7 @@ fn an_address_that_is_taken_or_foreign_is_reported_at_once() {
 /// Unbound with a configuration it does not understand.
 struct Misconfigured(&'static dyn Peer);
 
-impl Peer for Misconfigured {
+impl Server for Misconfigured {
     fn name(&self) -> &'static str {
         "misconfigured"
     }
@@ -183,6 +183,9 @@ impl Peer for Misconfigured {
     fn configuration_name(&self) -> &'static str {
         self.0.configuration_name()
     }
+}
+
+impl Peer for Misconfigured {
     fn configuration(&self, settings: &PeerSettings) -> String {
         self.0.configuration(settings).replace("num-threads", "mum-threads")
     }
@@ -210,7 +213,7 @@ fn a_server_that_dies_at_its_start_is_reported_with_its_own_words() {
 /// A peer that nobody has.
 struct Absent;
 
-impl Peer for Absent {
+impl Server for Absent {
     fn name(&self) -> &'static str {
         "absent"
     }
@@ -229,6 +232,9 @@ impl Peer for Absent {
     fn configuration_name(&self) -> &'static str {
         "absent.conf"
     }
+}
+
+impl Peer for Absent {
     fn configuration(&self, _settings: &PeerSettings) -> String {
         String::new()
     }

@@ -279,7 +279,7 @@ fn probe(args: &BenchArgs, tester: &Tester) -> Result<Probe, Failure> {
     let probe = Probe::synthesized(last, &args.query.suffix, &args.query.prefix);
     let mut probe = probe.map_err(|error| Failure::new(EXIT_USAGE, format!("--suffix: {}", error.0)))?;
     if dns64::names::has_aaaa(last, args.query.aaaa_share) {
-        probe.expected = args.query.aaaa_prefix.embed(last);
+        probe.expected = args.query.aaaa_prefix.embed(last).into();
     }
     Ok(probe)
 }

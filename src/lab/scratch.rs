@@ -82,7 +82,18 @@ impl Scratch {
     /// # Errors
     /// The directory cannot be made or given to the server's user.
     pub fn new(label: &str, parent: Option<&Path>) -> io::Result<Self> {
-        let account = Account::for_servers()?;
+        Self::of(Account::for_servers()?, label, parent)
+    }
+
+    /// A directory for a server that runs as the user of this process, root too.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn of_this_user(label: &str) -> io::Result<Self> {
+        Self::of(None, label, None)
+    }
+
+    fn of(account: Option<Account>, label: &str, parent: Option<&Path>) -> io::Result<Self> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         sweep(&parent);
         let directory = tempfile::Builder::new()

@@ -7,12 +7,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Peer, PeerSettings};
+use super::{Peer, PeerSettings, Server};
 use crate::lab::child::LOG_NAME;
 
 pub(super) struct Bind;
 
-impl Peer for Bind {
+impl Server for Bind {
     fn name(&self) -> &'static str {
         "bind"
     }
@@ -38,6 +38,12 @@ impl Peer for Bind {
         "named.conf"
     }
 
+    fn confined_to(&self) -> Option<&'static Path> {
+        Some(Path::new("/var/cache/bind"))
+    }
+}
+
+impl Peer for Bind {
     fn configuration(&self, settings: &PeerSettings) -> String {
         let PeerSettings { listen, auth, prefix, receive_buffer_octets, send_buffer_octets, .. } = settings;
         let (listening, deaf) =
@@ -94,10 +100,6 @@ controls {{ }};
             "-c".into(),
             configuration.into(),
         ]
-    }
-
-    fn confined_to(&self) -> Option<&'static Path> {
-        Some(Path::new("/var/cache/bind"))
     }
 }
 

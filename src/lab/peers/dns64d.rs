@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Peer, PeerSettings};
+use super::{Peer, PeerSettings, Server};
 
 pub(super) struct Dns64d;
 
-impl Peer for Dns64d {
+impl Server for Dns64d {
     fn name(&self) -> &'static str {
         "dns64d"
     }
@@ -32,7 +32,9 @@ impl Peer for Dns64d {
     fn configuration_name(&self) -> &'static str {
         "dns64d.toml"
     }
+}
 
+impl Peer for Dns64d {
     fn configuration(&self, settings: &PeerSettings) -> String {
         let PeerSettings { listen, auth, prefix, .. } = settings;
         format!(

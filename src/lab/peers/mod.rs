@@ -1,8 +1,9 @@
 //! The servers that can be measured: one file for each says how it is configured, started and asked for its version.
 //!
-//! To add a server, write its file with a [`Peer`] and add it to [`all`]. The texts are written from scratch for the
+//! To add a DNS64 server, write its file with a [`Peer`] and add it to [`all`]; for a server of zones, see [`authoritative`]. The texts are written from scratch for the
 //! bench: everything is forwarded to the AuthDNS, nothing is validated, caches and buffers are sized for load.
 
+pub mod authoritative;
 mod bind;
 mod dns64d;
 mod readiness;
@@ -20,7 +21,7 @@ use dns64::wire::Name;
 
 use super::child::DiedWith;
 pub use readiness::{Probe, Ready};
-pub use running::{RunningPeer, start};
+pub use running::{Place, RunningPeer, start, start_with};
 
 /// What a server under test is told, the same for every one.
 #[derive(Clone, Debug)]
@@ -81,12 +82,12 @@ impl PeerSettings {
     }
 }
 
-/// A server that can be configured, started and measured.
-pub trait Peer: Sync {
+/// A server program: where it comes from and how it tells what it is.
+pub trait Server: Sync {
     /// The name on the command line and in records, for example `unbound`.
     fn name(&self) -> &'static str;
 
-    /// The Debian package that installs it; `None` for the one that comes with the instrument.
+    /// The Debian package that installs it; `None` for those that come with the instrument.
     fn package(&self) -> Option<&'static str>;
 
     /// The program's name.
@@ -101,17 +102,20 @@ pub trait Peer: Sync {
     /// The name of its configuration file.
     fn configuration_name(&self) -> &'static str;
 
-    /// The text of its configuration file.
-    fn configuration(&self, settings: &PeerSettings) -> String;
-
-    /// Its arguments when it runs in the foreground with that file.
-    fn arguments(&self, settings: &PeerSettings, configuration: &Path) -> Vec<OsString>;
-
     /// The directory that its AppArmor profile lets it read and write, if Debian confines it. Its scratch directory is
     /// made there on systems with AppArmor.
     fn confined_to(&self) -> Option<&'static Path> {
         None
     }
+}
+
+/// A DNS64 server that can be configured, started and measured.
+pub trait Peer: Server {
+    /// The text of its configuration file.
+    fn configuration(&self, settings: &PeerSettings) -> String;
+
+    /// Its arguments when it runs in the foreground with that file.
+    fn arguments(&self, settings: &PeerSettings, configuration: &Path) -> Vec<OsString>;
 }
 
 /// All peers, the embedded one first.
@@ -204,7 +208,7 @@ impl std::error::Error for PeerError {}
 ///
 /// # Errors
 /// [`PeerError::Missing`].
-pub fn locate(peer: &dyn Peer) -> Result<PathBuf, PeerError> {
+pub fn locate(peer: &dyn Server) -> Result<PathBuf, PeerError> {
     const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin"];
     // The tests' own executables lie one directory deeper than the programs.
     let executable = env::current_exe().unwrap_or_default();
@@ -226,7 +230,7 @@ pub fn locate(peer: &dyn Peer) -> Result<PathBuf, PeerError> {
 ///
 /// # Errors
 /// It is not installed, cannot be run, or its output is not understood.
-pub fn version(peer: &dyn Peer) -> Result<String, PeerError> {
+pub fn version(peer: &dyn Server) -> Result<String, PeerError> {
     let program = locate(peer)?;
     let output =
         Command::new(&program).args(peer.version_arguments()).stdin(Stdio::null()).output().map_err(

@@ -1,4 +1,4 @@
-//! Whether a server answers rightly: asked over UDP, as the Measurer will, until the expected AAAA comes.
+//! Whether a server answers rightly: asked over UDP, as the Measurer will, until the expected address comes.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -10,18 +10,18 @@ use dns64::wire::{CLASS_IN, Header, Message, Name, Question, Writer, rtype};
 
 /// How long one reply is waited for before the question is asked again.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(250);
-/// The pause after a port that refuses.
-const REFUSED_PAUSE: Duration = Duration::from_millis(20);
+/// The pause after a port that refuses, or a wrong answer.
+const PAUSE: Duration = Duration::from_millis(5);
 /// A query for a name of 255 octets fits (RFC 1035 2.3.4).
 const QUERY_OCTETS: usize = 512;
 
 /// A question whose right answer is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
-    /// The name whose AAAA is asked.
+    /// The name whose address is asked.
     pub name: Name,
-    /// The address that must be in the answer.
-    pub expected: Ipv6Addr,
+    /// The address that must be in the answer; its family says whether A or AAAA is asked.
+    pub expected: IpAddr,
 }
 
 /// A server that gave the right answer.
@@ -45,13 +45,25 @@ impl Probe {
         suffix: &Name,
         prefix: &Prefix,
     ) -> Result<Self, dns64::wire::Malformed> {
+        Ok(Self { expected: prefix.embed(ipv4).into(), ..Self::a(ipv4, suffix)? })
+    }
+
+    /// The benchmark name of an IPv4 address under `suffix`, and that address: what an authoritative server says.
+    ///
+    /// # Errors
+    /// The suffix leaves no room for the label.
+    pub fn a(ipv4: Ipv4Addr, suffix: &Name) -> Result<Self, dns64::wire::Malformed> {
         let mut label = [0; LABEL_LENGTH];
         write_label(ipv4, &mut label);
         let mut wire = vec![LABEL_LENGTH as u8];
         wire.extend_from_slice(&label);
         wire.extend_from_slice(suffix.as_wire());
         let (name, _) = Name::parse(&wire, 0)?;
-        Ok(Self { name, expected: prefix.embed(ipv4) })
+        Ok(Self { name, expected: ipv4.into() })
+    }
+
+    fn qtype(&self) -> u16 {
+        if self.expected.is_ipv4() { rtype::A } else { rtype::AAAA }
     }
 
     /// Asks `server` until it answers rightly or `timeout` is over; `still_there` ends the wait early.
@@ -86,15 +98,15 @@ impl Probe {
     /// One question, from a port of its own so that late replies to earlier ones are not seen.
     fn ask(&self, server: SocketAddr, id: u16) -> Result<(), String> {
         let mut query = [0; QUERY_OCTETS];
-        let question = Question { name: self.name, qtype: rtype::AAAA, qclass: CLASS_IN };
+        let question = Question { name: self.name, qtype: self.qtype(), qclass: CLASS_IN };
         let length = Writer::new(&mut query, id, Header::RD, &question)
             .map(Writer::finish)
             .map_err(|_| "the name asked is too long".to_owned())?;
         let mut reply = [0; 4096];
         match exchange(server, &query[..length], &mut reply) {
-            Ok(length) => self.judge(&reply[..length], id),
+            Ok(length) => self.judge(&reply[..length], id).inspect_err(|_| std::thread::sleep(PAUSE)),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::thread::sleep(REFUSED_PAUSE);
+                std::thread::sleep(PAUSE);
                 Err(format!("nothing listens at {server}"))
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
@@ -104,6 +116,10 @@ impl Probe {
         }
     }
 
+    fn type_name(&self) -> &'static str {
+        if self.expected.is_ipv4() { "A" } else { "AAAA" }
+    }
+
     /// Why a reply is not the right one.
     fn judge(&self, reply: &[u8], id: u16) -> Result<(), String> {
         let message = Message::parse(reply).map_err(|error| error.to_string())?;
@@ -111,19 +127,24 @@ impl Probe {
             return Err("a reply to another question".to_owned());
         }
         if message.header.rcode() != 0 {
-            return Err(format!("RCODE {} for {} AAAA", message.header.rcode(), self.name));
+            return Err(format!("RCODE {} for {} {}", message.header.rcode(), self.name, self.type_name()));
         }
         let mut other = None;
-        for record in message.answers().filter(|record| record.rtype == rtype::AAAA) {
-            let octets: Option<&[u8; 16]> = record.rdata.first_chunk();
-            match octets.map(|octets| Ipv6Addr::from(*octets)) {
+        for record in message.answers().filter(|record| record.rtype == self.qtype()) {
+            match address(record.rdata) {
                 Some(address) if address == self.expected => return Ok(()),
                 address => other = address.or(other),
             }
         }
-        let got = other.map_or_else(|| "no AAAA".to_owned(), |address| address.to_string());
+        let got = other.map_or_else(|| format!("no {}", self.type_name()), |address| address.to_string());
         Err(format!("{got} instead of {} for {}", self.expected, self.name))
     }
+}
+
+/// An address by the length of its RDATA.
+fn address(rdata: &[u8]) -> Option<IpAddr> {
+    let ipv4 = <[u8; 4]>::try_from(rdata).map(IpAddr::from);
+    ipv4.or_else(|_| <[u8; 16]>::try_from(rdata).map(IpAddr::from)).ok()
 }
 
 fn exchange(server: SocketAddr, query: &[u8], reply: &mut [u8]) -> io::Result<usize> {
@@ -148,11 +169,12 @@ mod tests {
         Probe::synthesized(Ipv4Addr::new(10, 0, 0, 7), &suffix, &prefix).unwrap()
     }
 
-    fn reply(flags: u16, addresses: &[Ipv6Addr]) -> Vec<u8> {
+    fn reply(flags: u16, addresses: &[IpAddr]) -> Vec<u8> {
         let mut buffer = [0; 512];
         let question = Question { name: probe().name, qtype: rtype::AAAA, qclass: CLASS_IN };
         let mut writer = Writer::new(&mut buffer, 9, flags, &question).unwrap();
         for address in addresses {
+            let IpAddr::V6(address) = address else { continue };
             let octets = address.octets();
             writer.record(Section::Answer, &question.name, rtype::AAAA, CLASS_IN, 1, &octets).unwrap();
         }

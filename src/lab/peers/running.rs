@@ -1,12 +1,13 @@
 //! A peer from its configuration to its last log line.
 
-use std::fs;
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fs, io};
 
-use super::{Peer, PeerError, PeerSettings, Probe, Ready, check_listen, locate, version};
+use super::{Peer, PeerError, PeerSettings, Probe, Ready, Server, check_listen, locate, version};
 use crate::lab::child::{Child, DiedWith, Launch};
 use crate::lab::scratch::Scratch;
 
@@ -25,11 +26,30 @@ pub struct RunningPeer {
     pub configuration: String,
     /// Where it answers.
     pub listen: SocketAddr,
-    /// How long it took to be ready.
+    /// How long it was asked until it was ready.
     pub ready: Ready,
+    /// From the start of its process to its first right answer.
+    pub start: Duration,
 }
 
-/// Configures a server, starts it as an unprivileged child, and waits until it answers `probe` rightly. Setting
+/// Where a server runs and how long it may take.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Where it answers.
+    pub listen: SocketAddr,
+    /// The processors it is kept on; none: wherever the system likes.
+    pub cores: Vec<usize>,
+    /// The network namespace it runs in; `None`: this process's.
+    pub namespace: Option<String>,
+    /// The network namespace it is asked from; `None`: that of the calling thread.
+    pub asked_from: Option<String>,
+    /// Whether it stays root where this process is: XDP needs that.
+    pub as_root: bool,
+    /// How long it may take until it answers.
+    pub patience: Duration,
+}
+
+/// Configures a DNS64 server, starts it as an unprivileged child, and waits until it answers `probe` rightly. Setting
 /// `interrupted` from another thread or a signal handler ends the wait.
 ///
 /// # Errors
@@ -40,34 +60,67 @@ pub fn start(
     probe: &Probe,
     interrupted: &AtomicBool,
 ) -> Result<RunningPeer, PeerError> {
-    let program = locate(peer)?;
-    let version = version(peer)?;
-    net::netns::inside(settings.namespace.as_deref(), || check_listen(settings.listen))
-        .and_then(|free| free)
-        .map_err(PeerError::Start)?;
-    let scratch = Scratch::new(peer.name(), confinement(peer)).map_err(PeerError::Start)?;
-    settings.directory = scratch.path().to_path_buf();
-    let configuration = peer.configuration(&settings);
-    let file =
-        scratch.write(peer.configuration_name(), configuration.as_bytes()).map_err(PeerError::Start)?;
-    let launch = Launch {
-        label: peer.name().to_owned(),
-        program,
-        arguments: peer.arguments(&settings, &file),
-        environment: Vec::new(),
-        cpus: settings.cores.clone(),
+    let place = Place {
+        listen: settings.listen,
+        cores: settings.cores.clone(),
         namespace: settings.namespace.clone(),
+        asked_from: None,
+        as_root: false,
+        patience: READY_TIMEOUT,
     };
+    start_with(peer, &place, probe, interrupted, |scratch| {
+        settings.directory = scratch.path().to_path_buf();
+        let text = peer.configuration(&settings);
+        let file = scratch.write(peer.configuration_name(), text.as_bytes())?;
+        Ok((text, peer.arguments(&settings, &file)))
+    })
+}
+
+/// Starts any server likewise. `configure` writes its configuration into its directory and returns the text and the
+/// server's arguments.
+///
+/// # Errors
+/// Those of [`start`] and of `configure`.
+pub fn start_with(
+    server: &dyn Server,
+    place: &Place,
+    probe: &Probe,
+    interrupted: &AtomicBool,
+    configure: impl FnOnce(&Scratch) -> io::Result<(String, Vec<OsString>)>,
+) -> Result<RunningPeer, PeerError> {
+    let (program, version) = (locate(server)?, version(server)?);
+    let free = net::netns::inside(place.namespace.as_deref(), || check_listen(place.listen));
+    free.and_then(|free| free).map_err(PeerError::Start)?;
+    let scratch = if place.as_root {
+        Scratch::of_this_user(server.name())
+    } else {
+        Scratch::new(server.name(), confinement(server))
+    };
+    let scratch = scratch.map_err(PeerError::Start)?;
+    let (configuration, arguments) = configure(&scratch).map_err(PeerError::Start)?;
+    let launch = Launch {
+        label: server.name().to_owned(),
+        program,
+        arguments,
+        environment: Vec::new(),
+        cpus: place.cores.clone(),
+        namespace: place.namespace.clone(),
+    };
+    let started = Instant::now();
     let mut child = Child::start(&launch, scratch).map_err(PeerError::Start)?;
-    let listen = settings.listen;
     let still_there = || match child.check_alive() {
-        Err(died) => Err(PeerError::Died { died, hint: hint(peer) }),
-        Ok(()) if interrupted.load(Ordering::Relaxed) => Err(PeerError::Interrupted(peer.name())),
+        Err(died) => Err(PeerError::Died { died, hint: hint(server) }),
+        Ok(()) if interrupted.load(Ordering::Relaxed) => Err(PeerError::Interrupted(server.name())),
         Ok(()) => Ok(()),
     };
-    match probe.wait(asked_at(listen), READY_TIMEOUT, still_there)? {
-        Ok(ready) => Ok(RunningPeer { child, name: peer.name(), version, configuration, listen, ready }),
-        Err(last) => Err(not_ready(peer, &child, &last)),
+    let (listen, patience) = (place.listen, place.patience);
+    let ask = || probe.wait(asked_at(listen), patience, still_there);
+    match net::netns::inside(place.asked_from.as_deref(), ask).map_err(PeerError::Start)?? {
+        Ok(ready) => {
+            let (name, start) = (server.name(), started.elapsed());
+            Ok(RunningPeer { child, name, version, configuration, listen, ready, start })
+        }
+        Err(last) => Err(not_ready(server, &child, &last, patience)),
     }
 }
 
@@ -111,15 +164,15 @@ fn asked_at(listen: SocketAddr) -> SocketAddr {
     (ip, listen.port()).into()
 }
 
-fn not_ready(peer: &dyn Peer, child: &Child, last: &str) -> PeerError {
+fn not_ready(peer: &dyn Server, child: &Child, last: &str, patience: Duration) -> PeerError {
     let log = child.log();
     let words = log.lines().rev().find(|line| !line.trim().is_empty());
     let last = words.map_or(last.to_owned(), |words| format!("{last}; its log ends: {words}"));
-    PeerError::NotReady { peer: peer.name(), waited_s: READY_TIMEOUT.as_secs(), last }
+    PeerError::NotReady { peer: peer.name(), waited_s: patience.as_secs(), last }
 }
 
 /// The directory to work in where AppArmor confines the peer, if this user may write there.
-fn confinement(peer: &dyn Peer) -> Option<&'static Path> {
+fn confinement(peer: &dyn Server) -> Option<&'static Path> {
     let directory = peer.confined_to().filter(|directory| directory.is_dir())?;
     (apparmor_is_on() && net::process::is_root()).then_some(directory)
 }
@@ -128,7 +181,7 @@ fn apparmor_is_on() -> bool {
     fs::read_to_string("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.trim() == "Y")
 }
 
-fn hint(peer: &dyn Peer) -> Option<String> {
+fn hint(peer: &dyn Server) -> Option<String> {
     peer.confined_to().filter(|_| apparmor_is_on())?;
     let program = locate(peer).ok()?;
     let program = program.display();

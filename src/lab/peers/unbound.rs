@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::iter;
 use std::path::Path;
 
-use super::{Peer, PeerSettings};
+use super::{Peer, PeerSettings, Server};
 
 pub(super) struct Unbound;
 
-impl Peer for Unbound {
+impl Server for Unbound {
     fn name(&self) -> &'static str {
         "unbound"
     }
@@ -35,6 +35,12 @@ impl Peer for Unbound {
         "unbound.conf"
     }
 
+    fn confined_to(&self) -> Option<&'static Path> {
+        Some(Path::new("/var/lib/unbound"))
+    }
+}
+
+impl Peer for Unbound {
     fn configuration(&self, settings: &PeerSettings) -> String {
         let mut text = String::from("server:\n");
         let mut option = |name: &str, value: &dyn std::fmt::Display| {
@@ -94,10 +100,6 @@ impl Peer for Unbound {
 
     fn arguments(&self, _settings: &PeerSettings, configuration: &Path) -> Vec<OsString> {
         vec!["-d".into(), "-c".into(), configuration.into()]
-    }
-
-    fn confined_to(&self) -> Option<&'static Path> {
-        Some(Path::new("/var/lib/unbound"))
     }
 }
 

@@ -1,0 +1,234 @@
+//! The AuthDNS's zone as a master file (RFC 1035 5), so that any server can be the AuthDNS.
+//!
+//! Every record is an answer of [`Zone::answer`]: whatever the zone's rule says, the file says the same.
+
+mod text;
+
+use std::io::{self, Write};
+
+use dns64::names::{LABEL_LENGTH, write_label};
+use dns64::wire::{CLASS_IN, HEADER_LENGTH, Header, Name, Record, Records, Section, rtype};
+use dns64::{NameSpace, wire::Malformed};
+
+use crate::authority::{Transport, Zone};
+use text::Line;
+
+/// Text is handed on in pieces of about this size, in octets.
+const PIECE_OCTETS: usize = 1 << 16;
+/// Names between two looks at the watcher.
+const NAMES_AT_ONCE: u64 = 1 << 14;
+/// Names that are written for a forecast, spread over the range.
+const SAMPLE_NAMES: u64 = 1 << 10;
+/// Any answer over TCP fits.
+const ANSWER_OCTETS: usize = 65_535;
+/// The types that a name of the rule is asked for. A CNAME comes as the answer to the first.
+const HOST_TYPES: [u16; 2] = [rtype::A, rtype::AAAA];
+/// The types that the apex and the name server are asked for.
+const FIXED_TYPES: [u16; 6] = [rtype::SOA, rtype::NS, rtype::A, rtype::AAAA, rtype::MX, rtype::TXT];
+
+/// What a file will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// Names of the rule in it.
+    pub names: u64,
+    /// Its size in octets, from a sample of the names.
+    pub octets: u64,
+}
+
+/// A zone on its way to a file.
+#[derive(Debug)]
+pub struct ZoneFile<'z> {
+    zone: &'z Zone,
+    suffix: Name,
+    names: NameSpace,
+}
+
+/// Asks the zone for one name of the rule after the other, without allocating.
+struct Asker<'z> {
+    zone: &'z Zone,
+    query: Vec<u8>,
+    answer: Box<[u8]>,
+}
+
+impl<'z> ZoneFile<'z> {
+    /// The file of a zone: all its names, 2^32 of them where it has no range.
+    ///
+    /// # Errors
+    /// The zone's suffix is no name; a [`Zone`] has none like that.
+    pub fn new(zone: &'z Zone) -> Result<Self, Malformed> {
+        let config = zone.config();
+        let all: Result<NameSpace, _> = "0.0.0.0/0".parse();
+        let names = config.names.or(all.ok()).ok_or(Malformed("no range of names"))?;
+        Ok(Self { zone, suffix: Name::from_text(&config.suffix.to_ascii_lowercase())?, names })
+    }
+
+    /// How large it will be.
+    pub fn forecast(&self) -> Forecast {
+        let size = self.names.size();
+        let mut asker = Asker::new(self.zone, &self.suffix);
+        let mut text = Vec::new();
+        self.head(&mut text);
+        let head_octets = text.len() as u64;
+        let sample = size.min(SAMPLE_NAMES);
+        text.clear();
+        for number in 0..sample {
+            // An odd stride visits all residues, so that every length of an address occurs as often as in the file.
+            let index = (number * (size / sample) + number * 0x9e37_79b1) % size;
+            asker.host(self.names, index, self.zone.config().ttl_s, &mut text);
+        }
+        let octets = (text.len() as u128 * u128::from(size) / u128::from(sample)) as u64;
+        Forecast { names: size, octets: head_octets + octets }
+    }
+
+    /// Writes it. `watch` is told now and then how many names are written, and ends it by returning false.
+    ///
+    /// # Errors
+    /// Those of `out`; `Interrupted` when `watch` ended it.
+    pub fn write(&self, out: &mut impl Write, mut watch: impl FnMut(u64) -> bool) -> io::Result<()> {
+        let mut asker = Asker::new(self.zone, &self.suffix);
+        let mut text = Vec::with_capacity(2 * PIECE_OCTETS);
+        self.head(&mut text);
+        let ttl_s = self.zone.config().ttl_s;
+        for index in 0..self.names.size() {
+            if index.is_multiple_of(NAMES_AT_ONCE) && !watch(index) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            asker.host(self.names, index, ttl_s, &mut text);
+            if text.len() >= PIECE_OCTETS {
+                out.write_all(&text)?;
+                text.clear();
+            }
+        }
+        out.write_all(&text)?;
+        watch(self.names.size());
+        out.flush()
+    }
+
+    /// The directives, and the records of the apex and the name server.
+    fn head(&self, text: &mut Vec<u8>) {
+        let config = self.zone.config();
+        let mut line = Line::new(text);
+        line.word(b"$ORIGIN ");
+        line.name(&self.suffix);
+        line.word(b"\n$TTL ");
+        line.number(config.ttl_s);
+        line.end();
+        let mut answer = vec![0; ANSWER_OCTETS];
+        for label in [&b""[..], b"ns"] {
+            let mut owner = if label.is_empty() { Vec::new() } else { vec![label.len() as u8] };
+            owner.extend_from_slice(label);
+            owner.extend_from_slice(self.suffix.as_wire());
+            for qtype in FIXED_TYPES {
+                let query = question(&owner, qtype);
+                let octets = self.zone.answer(&query, Transport::Tcp, &mut answer).octets;
+                for record in answers(&answer[..octets], query.len()).filter(|record| record.rtype == qtype) {
+                    let owner = if label.is_empty() { b"@" } else { label };
+                    Line::new(text).record(owner, &record, config.ttl_s);
+                }
+            }
+        }
+    }
+}
+
+impl<'z> Asker<'z> {
+    fn new(zone: &'z Zone, suffix: &Name) -> Self {
+        let mut owner = vec![LABEL_LENGTH as u8];
+        owner.extend_from_slice(&[b'0'; LABEL_LENGTH]);
+        owner.extend_from_slice(suffix.as_wire());
+        Self { zone, query: question(&owner, rtype::A), answer: vec![0; ANSWER_OCTETS].into() }
+    }
+
+    /// Appends the records of one name.
+    fn host(&mut self, names: NameSpace, index: u64, ttl_s: u32, text: &mut Vec<u8>) {
+        const LABEL_AT: usize = HEADER_LENGTH + 1;
+        let mut label = [0; LABEL_LENGTH];
+        write_label(names.address(index), &mut label);
+        self.query[LABEL_AT..LABEL_AT + LABEL_LENGTH].copy_from_slice(&label);
+        let type_at = self.query.len() - 4;
+        for qtype in HOST_TYPES {
+            self.query[type_at..type_at + 2].copy_from_slice(&qtype.to_be_bytes());
+            let octets = self.zone.answer(&self.query, Transport::Tcp, &mut self.answer).octets;
+            for record in answers(&self.answer[..octets], self.query.len()) {
+                // What is no address came with the first type already.
+                if record.rtype != qtype && qtype != HOST_TYPES[0] {
+                    continue;
+                }
+                if record.owner_is_question_pointer() {
+                    Line::new(text).record(&label, &record, ttl_s);
+                } else if let Ok(owner) = record.owner() {
+                    Line::new(text).record(owner.to_string().as_bytes(), &record, ttl_s);
+                }
+            }
+        }
+    }
+}
+
+/// A query for a name in wire format.
+fn question(owner: &[u8], qtype: u16) -> Vec<u8> {
+    let header = [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    [&header[..], owner, &qtype.to_be_bytes(), &CLASS_IN.to_be_bytes()].concat()
+}
+
+/// The answer section of what the zone says to a question that ends at `question_end`.
+fn answers(octets: &[u8], question_end: usize) -> impl Iterator<Item = Record<'_>> {
+    let header = Header::parse(octets).ok().filter(|header| header.rcode() == 0);
+    let records = header.map(|header| Records::new(octets, &header, question_end));
+    records.into_iter().flatten().map_while(Result::ok).take_while(|record| record.section == Section::Answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authority::ZoneConfig;
+
+    fn written(config: ZoneConfig) -> (Forecast, String) {
+        let zone = Zone::new(config).unwrap();
+        let file = ZoneFile::new(&zone).unwrap();
+        let mut out = Vec::new();
+        file.write(&mut out, |_| true).unwrap();
+        (file.forecast(), String::from_utf8(out).unwrap())
+    }
+
+    fn config(names: &str, aaaa_share_percent: u8) -> ZoneConfig {
+        ZoneConfig { names: Some(names.parse().unwrap()), aaaa_share_percent, ..ZoneConfig::default() }
+    }
+
+    #[test]
+    fn a_small_zone_is_this_text() {
+        let (_, text) = written(config("10.0.0.254/31", 100));
+        let expected = "$ORIGIN dns64perf.test.\n$TTL 60\n\
+            @ SOA ns.dns64perf.test. hostmaster.dns64perf.test. 1 3600 600 86400 60\n\
+            @ NS ns.dns64perf.test.\n\
+            ns A 127.0.0.1\n\
+            ns AAAA 0:0:0:0:0:0:0:1\n\
+            010-000-000-254 A 10.0.0.254\n\
+            010-000-000-254 AAAA 2001:2:0:aaaa:0:0:a00:fe\n\
+            010-000-000-255 A 10.0.0.255\n\
+            010-000-000-255 AAAA 2001:2:0:aaaa:0:0:a00:ff\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn other_ttls_stand_in_their_lines() {
+        let (_, text) = written(ZoneConfig { negative_ttl_s: 7, ..config("10.0.0.0/32", 0) });
+        assert!(text.contains("\n@ 7 SOA ns.") && text.contains(" 86400 7\n"), "{text}");
+    }
+
+    #[test]
+    fn the_forecast_is_close() {
+        for (names, share) in [("10.0.0.0/16", 50), ("10.0.0.0/30", 100), ("198.18.128.0/17", 0)] {
+            let (forecast, text) = written(config(names, share));
+            let error = forecast.octets as f64 / text.len() as f64 - 1.0;
+            assert!(error.abs() < 0.02, "{names}: {forecast:?} for {}", text.len());
+        }
+    }
+
+    #[test]
+    fn it_ends_when_the_watcher_says_so() {
+        let zone = Zone::new(ZoneConfig::default()).unwrap();
+        let file = ZoneFile::new(&zone).unwrap();
+        assert_eq!(file.forecast().names, 1 << 32);
+        let ended = file.write(&mut io::sink(), |written| written < 100_000).unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::Interrupted);
+    }
+}
