@@ -5,6 +5,7 @@
 
 mod bench;
 mod bottleneck;
+pub mod certificate;
 mod checklist;
 mod plan;
 mod progress;

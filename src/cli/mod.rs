@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod bench;
+mod certificates;
 mod common;
 pub mod echo;
 mod io;

@@ -1,6 +1,7 @@
 //! `sextant selftest`: RFC 8219 9.2.1.
 
 use std::net::{Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use engine::record::SelfTest;
 use net::transport::Backend;
 
 use super::EXIT_UNFIT;
+use super::certificates::{self, CertificateArgs};
 use super::common::{Failure, QueryArgs, TesterArgs, print, print_json, rate, seconds};
 use super::site::{SiteArgs, looped};
+use crate::campaign::certificate::{Certificate, Conditions};
 use crate::campaign::{Auth, Certification, Looped, MeasureError, Progress, Site, Target, Tester, reach};
 use crate::report::number::count as grouped;
 
@@ -18,14 +21,17 @@ use crate::report::number::count as grouped;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  sextant selftest --rate 50000
-      the Measurer and an AuthDNS in this process: may rates up to 50,000 q/s be measured here?
+  sextant selftest --rate 1000000
+      as root: through a lab of its own, Measurer and AuthDNS in the kernel; otherwise over the loopback device.
+      May rates up to 1,000,000 q/s be measured here? The certificate is kept for later benches
+  sextant selftest --list
+      the certificates that are kept; --show shows the newest with its evidence
   sextant selftest --rate 50000 --server '[2001:2::2]:53'
       an AuthDNS elsewhere, started there with: sextant auth --aaaa-share 100 --aaaa-prefix 2001:db8:64::/96")]
 pub struct SelftestArgs {
     /// The rate to be measured later, in q/s; the self-test runs at 2.2 times that
-    #[arg(long, value_name = "N", value_parser = rate)]
-    rate: u64,
+    #[arg(long, value_name = "N", value_parser = rate, required_unless_present_any = ["list", "show"])]
+    rate: Option<u64>,
     /// The AuthDNS, which must answer every AAAA itself [default: one in this process]
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["path", "auth_io", "auth_threads"])]
     server: Option<SocketAddr>,
@@ -35,6 +41,14 @@ pub struct SelftestArgs {
     /// Where 2.2 times the rate fails, look for the highest rate that passes
     #[arg(long)]
     lower: bool,
+    /// Show the certificates that are kept
+    #[arg(long, conflicts_with = "rate")]
+    list: bool,
+    /// Show a certificate: the name of its file [without: the newest]
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "newest", conflicts_with_all = ["rate", "list"])]
+    show: Option<String>,
+    #[command(flatten)]
+    certificates: CertificateArgs,
     #[command(flatten)]
     query: QueryArgs,
     #[command(flatten)]
@@ -46,11 +60,20 @@ pub struct SelftestArgs {
     json: bool,
 }
 
-/// Runs the self-test; exit code 0 if the rate asked for is certified, 3 if not.
+/// Runs the self-test, or shows what others have certified; exit code 0 if the rate asked for is certified, 3 if not.
 ///
 /// # Errors
-/// The AuthDNS cannot be started or reached, or the trial cannot be run.
+/// The AuthDNS cannot be started or reached, the trial cannot be run, or the certificate cannot be kept.
 pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
+    match (&args.show, args.rate) {
+        (Some(name), _) => certificates::show(&args.certificates, name, args.json)?,
+        (None, Some(rate_qps)) => return certify(args, rate_qps),
+        (None, None) => certificates::list(&args.certificates, args.json)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn certify(args: &SelftestArgs, rate_qps: u64) -> Result<ExitCode, Failure> {
     args.query.workload.check_selftest()?;
     let mut tester = args.tester.tester(args.query.first_name())?;
     let progress = Progress::new(args.json, &tester.watch);
@@ -61,11 +84,12 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
         None => Stage::here(args, &mut tester, &target, &progress)?,
     };
     tester.alone = stage.auth().is_some();
-    let lowest = if args.lower { 0 } else { args.rate };
+    let conditions = stage.conditions(args, &tester);
+    let lowest = if args.lower { 0 } else { rate_qps };
     let certification = Certification {
         target: &stage.target,
         auth: stage.auth(),
-        rates_qps: lowest..=args.rate,
+        rates_qps: lowest..=rate_qps,
         trial_ns: args.duration.as_nanos() as u64,
         progress: &progress,
     };
@@ -75,9 +99,16 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     if tester.stopped() {
         return Err(Failure::new(EXIT_UNFIT, "interrupted; nothing is certified"));
     }
-    show(args, &selftest, &stage)?;
-    let passed = selftest.passed && selftest.certified_qps >= args.rate;
+    let kept = Certificate::of(&selftest, conditions).map(|certificate| keep(args, &certificate)).transpose();
+    show(args, &selftest, &stage, kept.as_ref().ok().and_then(Option::as_deref))?;
+    kept?;
+    let passed = selftest.passed && selftest.certified_qps >= rate_qps;
     Ok(ExitCode::from(if passed { 0 } else { EXIT_UNFIT }))
+}
+
+/// Keeps the certificate; returns its file.
+fn keep(args: &SelftestArgs, certificate: &Certificate) -> Result<PathBuf, Failure> {
+    args.certificates.store()?.keep(certificate).map_err(|error| Failure::new(EXIT_UNFIT, error))
 }
 
 /// What is asked. The site goes last, when nobody is at it.
@@ -117,12 +148,17 @@ impl Stage {
         format!("over {site}, Measurer by {measurer}, AuthDNS by {auth}\n{}", notes.collect::<String>())
     }
 
+    fn conditions(&self, args: &SelftestArgs, tester: &Tester) -> Conditions {
+        let auth = self.auth().map(|auth| (auth, args.site.auth_threads.unwrap_or(1)));
+        Conditions::now(self.site.as_ref(), tester, &self.target, auth, &args.query.settings(tester))
+    }
+
     fn auth(&self) -> Option<&Auth> {
         self.looped.as_ref().map(|looped| &looped.auth)
     }
 }
 
-fn show(args: &SelftestArgs, selftest: &SelfTest, stage: &Stage) -> Result<(), Failure> {
+fn show(args: &SelftestArgs, selftest: &SelfTest, stage: &Stage, kept: Option<&Path>) -> Result<(), Failure> {
     if args.json {
         return print_json(selftest);
     }
@@ -134,10 +170,11 @@ fn show(args: &SelftestArgs, selftest: &SelfTest, stage: &Stage) -> Result<(), F
             "" => String::new(),
             how => format!("the schedule in this trial: {how}\n"),
         };
+        let kept = kept.map_or_else(String::new, |path| format!("certificate: {}\n", path.display()));
         return print(&format!(
             "passed: every answer came within {limit} s at {required} q/s\n\
              this Tester may measure rates up to {certified} q/s on this path (RFC 8219 9.2.1)\n\
-             {pacing}{way}"
+             {pacing}{way}{kept}"
         ));
     }
     let last = selftest.trials.last().map_or(String::new(), crate::report::trial_text);
