@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod bench;
+mod certificates;
 mod common;
 pub mod echo;
 mod io;
@@ -13,6 +14,7 @@ pub mod preflight;
 pub mod report;
 pub mod search;
 pub mod selftest;
+mod site;
 pub mod trial;
 mod workload;
 
