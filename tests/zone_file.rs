@@ -1,5 +1,7 @@
 //! The exported zone in real servers: what they answer from the file is what the AuthDNS answers from the rule.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
