@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs: `bpf/NAME.bpf.c` becomes the constant `NAME` in capitals.
-const PROGRAMS: [&str; 4] = ["measurer", "pass", "redirect", "reflector"];
+const PROGRAMS: [&str; 5] = ["authority", "measurer", "pass", "redirect", "reflector"];
 /// Included by all programs.
 const HEADERS: [&str; 5] = ["checksum.h", "generator.h", "measurer.h", "packet.h", "sink.h"];
 

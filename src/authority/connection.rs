@@ -1,11 +1,12 @@
 //! One TCP connection: messages with their length before them (RFC 1035 4.2.2), answered in the order they came.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::Instant;
+use std::net::{SocketAddr, TcpStream};
 
 use super::counters::{SharedTraffic, Traffic};
-use super::zone::{ANSWER_OCTETS_MAX, Answer, QueryKind, Transport, Zone};
+use super::delayed::Delayed;
+use super::responder::{Query, Reply, Responder};
+use super::zone::{ANSWER_OCTETS_MAX, Answer, QueryKind, Transport};
 
 /// The octets of the length before each message.
 const PREFIX_OCTETS: usize = 2;
@@ -27,11 +28,26 @@ pub enum State {
     Closed,
 }
 
+/// What a connection answers with.
+pub struct Desk<'s> {
+    /// What answers.
+    pub responder: &'s mut Responder,
+    /// Answers that leave later, with the tokens of their connections.
+    pub delayed: &'s mut Delayed<(u64, Box<[u8]>)>,
+    /// The connection's token.
+    pub token: u64,
+    /// The time, in ns of the monotonic clock.
+    pub now_ns: u64,
+}
+
 /// A client and what is under way to and from it.
 pub struct Connection {
     stream: TcpStream,
+    client: SocketAddr,
     state: State,
-    active_at: Instant,
+    active_ns: u64,
+    /// Answers that leave later.
+    delayed: usize,
     input: Box<[u8; PREFIX_OCTETS + QUERY_OCTETS_MAX]>,
     input_length: usize,
     output: Vec<u8>,
@@ -40,11 +56,13 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that was accepted; `stream` must be non-blocking.
-    pub fn new(stream: TcpStream, now: Instant) -> Self {
+    pub fn new(stream: TcpStream, client: SocketAddr, now_ns: u64) -> Self {
         Self {
             stream,
+            client,
             state: State::Reading,
-            active_at: now,
+            active_ns: now_ns,
+            delayed: 0,
             input: Box::new([0; PREFIX_OCTETS + QUERY_OCTETS_MAX]),
             input_length: 0,
             output: Vec::with_capacity(OUTPUT_OCTETS),
@@ -62,54 +80,72 @@ impl Connection {
         &self.stream
     }
 
-    /// When it was opened or its last whole query came.
-    pub fn active_at(&self) -> Instant {
-        self.active_at
+    /// How long ago it was opened or its last whole query came; nothing while an answer is due (RFC 7766 6.2.3).
+    pub fn idle_ns(&self, now_ns: u64) -> u64 {
+        if self.delayed > 0 { 0 } else { now_ns.saturating_sub(self.active_ns) }
+    }
+
+    /// Adds a delayed answer; `false` when there is no room, because the client does not read.
+    pub fn add(&mut self, answer: &[u8]) -> bool {
+        self.delayed = self.delayed.saturating_sub(1);
+        self.write();
+        let fits = self.output.len() + PREFIX_OCTETS + answer.len() <= OUTPUT_OCTETS;
+        if fits {
+            self.output.extend((answer.len() as u16).to_be_bytes());
+            self.output.extend(answer);
+        }
+        fits
     }
 
     /// Reads, answers and writes as far as it goes without waiting.
-    pub fn proceed(&mut self, zone: &Zone, traffic: &SharedTraffic, now: Instant) -> State {
+    pub fn proceed(&mut self, mut desk: Desk<'_>, traffic: &SharedTraffic) -> State {
         let mut counted = Traffic::default();
         self.state = State::Reading;
         // What an earlier call had to leave comes first: no new octets may come to announce it.
-        self.answer_all(zone, &mut counted, now);
+        self.answer_all(&mut desk, &mut counted);
         for _ in 0..READS_AT_ONCE {
             if self.state != State::Reading || !self.read() {
                 break;
             }
-            self.answer_all(zone, &mut counted, now);
+            self.answer_all(&mut desk, &mut counted);
         }
         traffic.add(counted);
         self.state
     }
 
     /// Writes and answers until no whole query is left, or the client must read first.
-    fn answer_all(&mut self, zone: &Zone, counted: &mut Traffic, now: Instant) {
+    fn answer_all(&mut self, desk: &mut Desk<'_>, counted: &mut Traffic) {
         loop {
             self.write();
-            if self.state != State::Reading || !self.answer_input(zone, counted, now) {
+            if self.state != State::Reading || !self.answer_input(desk, counted) {
                 return;
             }
         }
     }
 
-    /// Answers the whole messages of the input, as long as there is room for answers; tells whether there were any.
-    fn answer_input(&mut self, zone: &Zone, counted: &mut Traffic, now: Instant) -> bool {
+    /// Answers the whole messages of the input, as long as there is room for an answer that comes twice; tells whether there were any.
+    fn answer_input(&mut self, desk: &mut Desk<'_>, counted: &mut Traffic) -> bool {
         let mut at = 0;
-        while self.output.len() + PREFIX_OCTETS + ANSWER_OCTETS_MAX <= OUTPUT_OCTETS {
+        while self.output.len() + 2 * (PREFIX_OCTETS + ANSWER_OCTETS_MAX) <= OUTPUT_OCTETS {
             let Some((prefix, rest)) = self.input[at..self.input_length].split_first_chunk() else { break };
             let length = usize::from(u16::from_be_bytes(*prefix));
             if length > QUERY_OCTETS_MAX {
-                counted.count(Answer { octets: 0, kind: QueryKind::Malformed });
+                counted.count(&Reply::plain(Answer { octets: 0, kind: QueryKind::Malformed }));
                 self.state = State::Closed;
                 return false;
             }
             let Some(query) = rest.get(..length) else { break };
-            answer_message(zone, query, &mut self.output, counted);
+            let query = Query {
+                octets: query,
+                from: self.client,
+                transport: Transport::Tcp,
+                arrived_ns: desk.now_ns,
+            };
+            self.delayed += answer_message(desk, query, &mut self.output, counted);
             at += PREFIX_OCTETS + length;
         }
         if at > 0 {
-            self.active_at = now;
+            self.active_ns = desk.now_ns;
             self.input.copy_within(at..self.input_length, 0);
             self.input_length -= at;
         }
@@ -148,18 +184,44 @@ impl Connection {
     }
 }
 
-/// Adds an answer with its length before it to `output`, or nothing where none is due.
-fn answer_message(zone: &Zone, query: &[u8], output: &mut Vec<u8>, counted: &mut Traffic) {
+/// Adds an answer with its length before it to `output`, or nothing where none is due now; returns how many are due
+/// later.
+fn answer_message(
+    desk: &mut Desk<'_>,
+    query: Query<'_>,
+    output: &mut Vec<u8>,
+    counted: &mut Traffic,
+) -> usize {
     let start = output.len();
     output.resize(start + PREFIX_OCTETS + ANSWER_OCTETS_MAX, 0);
-    let answer = zone.answer(query, Transport::Tcp, &mut output[start + PREFIX_OCTETS..]);
-    counted.count(answer);
-    if answer.octets == 0 {
-        output.truncate(start);
-        return;
+    let reply = desk.responder.respond(query, &mut output[start + PREFIX_OCTETS..]);
+    counted.count(&reply);
+    let octets = reply.answer.octets.min(ANSWER_OCTETS_MAX);
+    output[start..start + PREFIX_OCTETS].copy_from_slice(&(octets as u16).to_be_bytes());
+    output.truncate(start + PREFIX_OCTETS + octets);
+    if octets > 0 && reply.is_prompt() {
+        counted.answers += 1;
+        return 0;
     }
-    counted.answers += 1;
-    let length = answer.octets.min(ANSWER_OCTETS_MAX) as u16;
-    output[start..start + PREFIX_OCTETS].copy_from_slice(&length.to_be_bytes());
-    output.truncate(start + PREFIX_OCTETS + answer.octets);
+    let message = output.split_off(start);
+    if octets == 0 {
+        return 0;
+    }
+    if reply.delay_ns == 0 {
+        for _ in 0..reply.copies {
+            output.extend(&message);
+            counted.answers += 1;
+        }
+        return 0;
+    }
+    put_off(desk, &reply, &message[PREFIX_OCTETS..], counted)
+}
+
+/// Leaves an answer for later; returns how many times.
+fn put_off(desk: &mut Desk<'_>, reply: &Reply, answer: &[u8], counted: &mut Traffic) -> usize {
+    let due_ns = desk.now_ns.saturating_add(reply.delay_ns);
+    let push = |_: &u8| desk.delayed.push(due_ns, (desk.token, answer.into())).is_ok();
+    let kept = (0..reply.copies).filter(push).count();
+    counted.undelivered += u64::from(reply.copies) - kept as u64;
+    kept
 }

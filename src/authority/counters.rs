@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use super::zone::{Answer, QueryKind};
+use super::faults::{Counts, Kind};
+use super::responder::Reply;
+use super::zone::QueryKind;
 
-/// The counts of one transport. At rest, queries = answers + dropped + send failures.
+/// The counts of one transport. At rest, queries + duplicates = answers + dropped + lost + undelivered + send failures,
+/// where faults duplicate and lose answers; [`Traffic::unaccounted`] is the difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     /// Questions for type A.
@@ -24,30 +27,50 @@ pub struct Traffic {
     pub dropped: u64,
     /// Answers that could not be sent.
     pub send_failures: u64,
+    /// Answers that a fault delayed and that were never sent: too many were waiting, the client was gone, or the server
+    /// was stopped.
+    pub undelivered: u64,
+    /// Faults that befell answers.
+    #[serde(skip_serializing_if = "Counts::is_empty")]
+    pub faults: Counts,
 }
 
 impl Traffic {
-    const FIELDS: usize = 7;
+    const FIELDS: usize = 8 + Kind::ALL.len();
 
     /// All messages received.
     pub fn queries(&self) -> u64 {
         self.queries_a + self.queries_aaaa + self.queries_other + self.malformed
     }
 
-    /// Counts a message and, where it gets no answer, that. Answers are counted when they are sent.
-    pub(super) fn count(&mut self, answer: Answer) {
-        let kind = match answer.kind {
+    /// Messages for which no reason is known why they were not answered; delayed answers are among them while they wait.
+    pub fn unaccounted(&self) -> i64 {
+        let due = self.queries() + self.faults.of(Kind::Duplicate);
+        let accounted =
+            self.answers + self.dropped + self.faults.lost() + self.undelivered + self.send_failures;
+        due.wrapping_sub(accounted) as i64
+    }
+
+    /// Counts a message, the faults that befell its answer and, where it gets none, that. Answers are counted when
+    /// they are sent.
+    pub(super) fn count(&mut self, reply: &Reply) {
+        let kind = match reply.answer.kind {
             QueryKind::A => &mut self.queries_a,
             QueryKind::Aaaa => &mut self.queries_aaaa,
             QueryKind::Other => &mut self.queries_other,
             QueryKind::Malformed => &mut self.malformed,
         };
         *kind += 1;
-        self.dropped += u64::from(answer.octets == 0);
+        self.dropped += u64::from(reply.answer.octets == 0);
+        if !reply.faults.is_empty() {
+            self.faults.count(reply.faults);
+        }
     }
 
     fn to_array(self) -> [u64; Self::FIELDS] {
-        [
+        let mut values = [0; Self::FIELDS];
+        let (own, faults) = values.split_at_mut(Self::FIELDS - Kind::ALL.len());
+        own.copy_from_slice(&[
             self.queries_a,
             self.queries_aaaa,
             self.queries_other,
@@ -55,12 +78,35 @@ impl Traffic {
             self.answers,
             self.dropped,
             self.send_failures,
-        ]
+            self.undelivered,
+        ]);
+        faults.copy_from_slice(&self.faults.0);
+        values
     }
 
     fn from_array(values: [u64; Self::FIELDS]) -> Self {
-        let [queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures] = values;
-        Self { queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures }
+        let [
+            queries_a,
+            queries_aaaa,
+            queries_other,
+            malformed,
+            answers,
+            dropped,
+            send_failures,
+            undelivered,
+            faults @ ..,
+        ] = values;
+        Self {
+            queries_a,
+            queries_aaaa,
+            queries_other,
+            malformed,
+            answers,
+            dropped,
+            send_failures,
+            undelivered,
+            faults: Counts(faults),
+        }
     }
 }
 

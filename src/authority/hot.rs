@@ -5,10 +5,11 @@
 
 use dns64::names::{self, LABEL_LENGTH};
 use dns64::wire::{CLASS_IN, HEADER_LENGTH, Header, NAME_LENGTH_MAX, rtype};
+use net::kernel::{HotAnswer, HotZone};
 
 use super::response::OPT_OCTETS;
 use super::rule::Rule;
-use super::zone::{ANSWER_OCTETS_MAX, Answer, QueryKind, Transport, ZoneConfig};
+use super::zone::{ANSWER_OCTETS_MAX, Answer, QueryKind, Transport, Zone, ZoneConfig};
 
 /// Room for what follows the question in the longest of the templates: an SOA record of 50 octets, and OPT.
 const TAIL_OCTETS: usize = 64;
@@ -85,10 +86,31 @@ impl Hot {
         Some(Answer { octets: question.len() + length, kind })
     }
 
+    /// The same for the program in the kernel, which gives the same answers.
+    fn for_kernel(&self, config: &ZoneConfig) -> HotZone<'_> {
+        HotZone {
+            suffix: &self.suffix,
+            a: self.a.for_kernel(),
+            aaaa: self.aaaa.for_kernel(),
+            no_data: self.no_data.for_kernel(),
+            prefix: config.aaaa_prefix,
+            aaaa_share_percent: config.aaaa_share_percent,
+            names: config.names,
+            passes_dnssec_ok: false,
+        }
+    }
+
     /// Whether these octets, as many as the suffix has, are the suffix, whatever the case (RFC 4343).
     fn is_suffix(&self, octets: &[u8]) -> bool {
         let cases = self.case_bits.iter().zip(&self.suffix);
         octets.iter().zip(cases).fold(0, |other, (octet, (bit, lower))| other | ((octet | bit) ^ lower)) == 0
+    }
+}
+
+impl Zone {
+    /// What a program in the kernel must know to answer the usual queries of this zone with the same octets.
+    pub fn hot_zone(&self) -> HotZone<'_> {
+        self.hot.for_kernel(self.config())
     }
 }
 
@@ -157,6 +179,10 @@ impl Template {
         Self { octets, length: tail.len() - OPT_OCTETS, counts }
     }
 
+    fn for_kernel(&self) -> HotAnswer<'_> {
+        HotAnswer { counts: self.counts, tail: &self.octets[..self.length + OPT_OCTETS] }
+    }
+
     /// Completes the header and writes all but the address; returns the length after the question.
     #[inline]
     fn write(&self, head: &mut [u8], tail: &mut [u8; TAIL_OCTETS], opt: Opt) -> usize {
@@ -175,7 +201,6 @@ impl Template {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::Zone;
     use proptest::prelude::*;
 
     fn zone(aaaa_share_percent: u8, names: Option<&str>, prefix: &str) -> Zone {

@@ -1,12 +1,18 @@
 //! The AuthDNS: a zone is a function from question to answer.
 //!
-//! [`Zone`] is that function and knows no socket. A [`UdpService`] answers from it at one socket, polled by whoever
-//! owns it; an [`Authority`] is a whole server with threads for UDP and TCP.
+//! [`Zone`] is that function and knows no socket. A [`Responder`] lets [`faults`] befall its answers and an [`Observer`]
+//! note its queries. A [`UdpService`] answers so at one socket, polled by whoever owns it; an [`Authority`] is a whole
+//! server with threads for UDP and TCP.
 
 mod backend;
 mod connection;
 mod counters;
+mod delayed;
+pub mod faults;
 mod hot;
+mod observe;
+mod outbox;
+mod responder;
 mod response;
 mod rule;
 mod server;
@@ -17,6 +23,9 @@ mod zone;
 
 pub use backend::Io;
 pub use counters::{Counters, Traffic};
+pub use delayed::Delayed;
+pub use observe::{OBSERVED_QUERIES, Observation, Observed, Observer};
+pub use responder::{Query, Reply, Responder};
 pub use server::{Authority, AuthorityConfig, StartError};
 pub use tcp::TcpLimits;
 pub use udp::UdpService;

@@ -10,6 +10,9 @@ use net::udp::Options;
 
 use super::backend::Io;
 use super::counters::Counters;
+use super::faults::Faults;
+use super::observe::Observer;
+use super::responder::Responder;
 use super::tcp::{TcpGauge, TcpLimits, TcpService, listen};
 use super::udp::{UdpGauge, UdpService};
 use super::worker::Worker;
@@ -33,6 +36,10 @@ pub struct AuthorityConfig {
     pub tcp: Option<TcpLimits>,
     /// The size of the buffers of each UDP socket in octets; 0 leaves the system's default.
     pub socket_buffer_octets: usize,
+    /// What befalls the answers; `None` for nothing.
+    pub faults: Option<Arc<Faults>>,
+    /// What notes the queries.
+    pub observer: Option<Arc<Observer>>,
     /// How queries over UDP come in and answers leave.
     pub io: Io,
     /// The device for [`Io::Xdp`] and [`Io::Kernel`]; by default those that have the addresses.
@@ -47,6 +54,8 @@ impl Default for AuthorityConfig {
             cpus: Vec::new(),
             tcp: Some(TcpLimits::default()),
             socket_buffer_octets: SOCKET_BUFFER_OCTETS,
+            faults: None,
+            observer: None,
             io: Io::default(),
             device: None,
         }
@@ -124,6 +133,7 @@ impl Authority {
         if config.listen.is_empty() {
             return Err(StartError::NoAddress);
         }
+        let responder = Responder::new(zone, config.faults.clone(), config.observer.clone());
         let io = match config.io {
             Io::Auto | Io::Udp => Io::Udp,
             io => return Err(StartError::Io(io, "not in this build; use --io udp".to_owned())),
@@ -131,7 +141,7 @@ impl Authority {
         let mut services: Vec<Vec<UdpService>> = (0..config.threads.max(1)).map(|_| Vec::new()).collect();
         let (mut listeners, mut local_addrs) = (Vec::new(), Vec::new());
         for &address in &config.listen {
-            let bound = bind(address, config, &zone)?;
+            let bound = bind(address, config, &responder)?;
             local_addrs.push(bound.address);
             listeners.extend(bound.listener);
             for (worker, mut service) in bound.services.into_iter().enumerate() {
@@ -149,7 +159,7 @@ impl Authority {
         }
         let tcp = config
             .tcp
-            .map(|limits| TcpService::start(listeners, limits, zone, tcp_gauge.clone()))
+            .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))
             .transpose()
             .map_err(StartError::Thread)?;
         Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, io })
@@ -213,14 +223,14 @@ struct Bound {
     listener: Option<TcpListener>,
 }
 
-fn bind(address: SocketAddr, config: &AuthorityConfig, zone: &Arc<Zone>) -> Result<Bound, StartError> {
+fn bind(address: SocketAddr, config: &AuthorityConfig, responder: &Responder) -> Result<Bound, StartError> {
     let tries = if address.port() == 0 { FREE_PORT_TRIES } else { 1 };
-    let mut result = bind_once(address, config, zone);
+    let mut result = bind_once(address, config, responder);
     for _ in 1..tries {
         // A port that is free for UDP need not be for TCP.
         match &result {
             Err(StartError::Bind { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
-                result = bind_once(address, config, zone);
+                result = bind_once(address, config, responder);
             }
             _ => break,
         }
@@ -231,7 +241,7 @@ fn bind(address: SocketAddr, config: &AuthorityConfig, zone: &Arc<Zone>) -> Resu
 fn bind_once(
     mut address: SocketAddr,
     config: &AuthorityConfig,
-    zone: &Arc<Zone>,
+    responder: &Responder,
 ) -> Result<Bound, StartError> {
     let udp_error = |error| StartError::Bind { transport: "UDP", address, error };
     let options = Options {
@@ -247,7 +257,7 @@ fn bind_once(
     let mut services: Vec<UdpService> = Vec::with_capacity(config.threads);
     let mut bound = address;
     for _ in 0..config.threads.max(1) {
-        let service = UdpService::bind(bound, &options, zone.clone()).map_err(udp_error)?;
+        let service = UdpService::bind(bound, &options, responder.clone()).map_err(udp_error)?;
         bound = service.local_addr().map_err(udp_error)?;
         services.push(service);
     }

@@ -5,23 +5,26 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use net::udp::{Options, ReceiveBatch, SendBatch, UdpSocket};
+use net::clock;
+use net::udp::{Datagram, Options, ReceiveBatch, UdpSocket};
 
 use super::counters::{SharedTraffic, Traffic};
-use super::zone::{ANSWER_OCTETS_MAX, Answer, QueryKind, Transport, Zone};
+use super::outbox::{Outbox, Way};
+use super::responder::{Query, Reply, Responder};
+use super::zone::{Answer, QueryKind, Transport};
 
 /// Datagrams in one system call.
 const BATCH_SLOTS: usize = 64;
 /// Longer datagrams are no queries that the zone can answer.
 const QUERY_OCTETS_MAX: usize = 1232;
 
-/// A socket, the zone it answers from and its counters. It belongs to whoever polls it.
+/// A socket, what answers at it and its counters. It belongs to whoever polls it.
 pub struct UdpService {
     socket: Arc<UdpSocket>,
-    zone: Arc<Zone>,
+    responder: Responder,
     traffic: Arc<SharedTraffic>,
     queries: ReceiveBatch,
-    answers: SendBatch,
+    outbox: Outbox,
     /// The thread of the [`Authority`](super::Authority) that serves it unless somebody took it.
     pub(super) worker: usize,
 }
@@ -31,22 +34,29 @@ impl UdpService {
     ///
     /// # Errors
     /// The address is in use or not of this machine, or the port needs privileges.
-    pub fn bind(address: SocketAddr, options: &Options, zone: Arc<Zone>) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, options: &Options, responder: Responder) -> io::Result<Self> {
+        let socket = Arc::new(UdpSocket::bind(address, options)?);
         Ok(Self {
-            socket: Arc::new(UdpSocket::bind(address, options)?),
-            zone,
+            outbox: Outbox::new(socket.clone()),
+            socket,
+            responder,
             traffic: Arc::default(),
             queries: ReceiveBatch::new(BATCH_SLOTS, QUERY_OCTETS_MAX),
-            answers: SendBatch::new(BATCH_SLOTS, ANSWER_OCTETS_MAX).segmenting(),
             worker: 0,
         })
     }
 
-    /// Answers what waits at the socket, at most `max_batches` of 64 datagrams; returns how many it took. Never blocks.
+    /// Sends the delayed answers that are due, then answers what waits at the socket, at most `max_batches` of 64
+    /// datagrams; returns how many it took. Never blocks.
     ///
     /// # Errors
     /// Those of receiving. What was received before is answered.
     pub fn poll(&mut self, max_batches: usize) -> io::Result<usize> {
+        if self.next_due_ns().is_some() {
+            let mut traffic = Traffic::default();
+            self.outbox.send_due(clock::monotonic_ns(), &mut traffic);
+            self.traffic.add(traffic);
+        }
         let mut total = 0;
         for _ in 0..max_batches {
             let received = self.queries.receive(&self.socket)?;
@@ -61,22 +71,24 @@ impl UdpService {
         Ok(total)
     }
 
+    /// When [`UdpService::poll`] has a delayed answer to send though nothing comes, in ns of the monotonic clock.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.outbox.next_due_ns()
+    }
+
     fn answer_batch(&mut self) {
         let mut traffic = Traffic::default();
-        for query in self.queries.iter() {
-            self.answers.push(Some(query.from), query.local, |out| {
-                let answer = if query.truncated {
-                    Answer { octets: 0, kind: QueryKind::Malformed }
-                } else {
-                    self.zone.answer(query.octets, Transport::Udp, out)
-                };
-                traffic.count(answer);
-                answer.octets
+        let arrived_ns = if self.responder.needs_time() { clock::monotonic_ns() } else { 0 };
+        for Datagram { octets, from, local, truncated, .. } in self.queries.iter() {
+            let way = Way { to: from, from_local: local };
+            self.outbox.answer(way, arrived_ns, &mut traffic, |out| {
+                if truncated {
+                    return Reply::plain(Answer { octets: 0, kind: QueryKind::Malformed });
+                }
+                self.responder.respond(Query { octets, from, transport: Transport::Udp, arrived_ns }, out)
             });
         }
-        let flushed = self.answers.flush(&self.socket);
-        traffic.answers = flushed.sent as u64;
-        traffic.send_failures = flushed.failed as u64;
+        self.outbox.flush(&mut traffic);
         self.traffic.add(traffic);
     }
 
@@ -96,6 +108,12 @@ impl UdpService {
     /// What is needed to read its counters from elsewhere.
     pub(super) fn gauge(&self) -> UdpGauge {
         UdpGauge { socket: self.socket.clone(), traffic: self.traffic.clone() }
+    }
+}
+
+impl Drop for UdpService {
+    fn drop(&mut self) {
+        self.traffic.add(Traffic { undelivered: self.outbox.waiting() as u64, ..Traffic::default() });
     }
 }
 

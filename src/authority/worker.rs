@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use net::clock;
 use net::poll::{Events, Interest, Poller, Waker};
 
 use super::udp::UdpService;
@@ -111,7 +112,7 @@ impl Server {
         let mut events = Events::with_capacity(self.services.len() + 1);
         loop {
             // Only a broken descriptor makes this fail; the pause below keeps even that from spinning.
-            let waited = self.poller.wait(&mut events, None);
+            let waited = self.poller.wait(&mut events, self.until_due());
             let mut failures = u64::from(waited.is_err());
             for event in events.iter() {
                 match self.services.get_mut(event.token as usize) {
@@ -119,6 +120,7 @@ impl Server {
                     None => self.waker.drain(),
                 }
             }
+            failures += self.send_due();
             if failures > 0 {
                 self.receive_failures.fetch_add(failures, Ordering::Relaxed);
                 std::thread::sleep(FAILURE_PAUSE);
@@ -127,6 +129,18 @@ impl Server {
                 return;
             }
         }
+    }
+
+    /// How long until a delayed answer is due; `None` when none waits.
+    fn until_due(&self) -> Option<Duration> {
+        let due_ns = self.services.iter().filter_map(UdpService::next_due_ns).min()?;
+        Some(Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns())))
+    }
+
+    /// Polls the sockets at which delayed answers wait; returns how many failed.
+    fn send_due(&mut self) -> u64 {
+        let waiting = self.services.iter_mut().filter(|service| service.next_due_ns().is_some());
+        waiting.map(|service| u64::from(service.poll(0).is_err())).sum()
     }
 
     /// Obeys all commands that wait.

@@ -8,7 +8,7 @@ use engine::search::{Found, Mode, Next, Point, bracket, loss_inversions, next};
 use engine::statistics::summarize;
 
 use super::progress::{Doing, Progress, short_duration, trial_line};
-use super::selftest::certify;
+use super::selftest::Certification;
 use super::tester::{Auth, MeasureError, Target, Tester, Tried};
 use super::{Plan, Store, bottleneck, checklist};
 use crate::report;
@@ -120,14 +120,18 @@ impl Bench<'_> {
     fn self_test(&mut self, results: &mut Results) -> Result<(), Ended> {
         let Some((target, auth)) = &self.selftest else { return Ok(()) };
         let wanted_qps = self.plan.range_qps[1];
-        let selftest = certify(
-            &mut self.tester,
+        let certification = Certification {
             target,
-            Some(auth),
-            0..=wanted_qps,
-            self.plan.trial_ns,
-            &self.progress,
-        )?;
+            auth: Some(auth),
+            rates_qps: 0..=wanted_qps,
+            trial_ns: self.plan.trial_ns,
+            progress: &self.progress,
+        };
+        let store = &self.store;
+        let selftest = certification.run(&mut self.tester, |so_far| -> Result<(), Ended> {
+            results.selftest = Some(so_far.clone());
+            Ok(store.save(results)?)
+        })?;
         let (certified_qps, passed) = (selftest.certified_qps, selftest.passed);
         results.selftest = Some(selftest);
         self.save(results)?;

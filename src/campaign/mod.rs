@@ -1,6 +1,6 @@
 //! Plans that become trials that become a record.
 //!
-//! [`Tester`] runs one trial and knows what the machine's counters said of it; [`certify`] certifies the Tester;
+//! [`Tester`] runs one trial and knows what the machine's counters said of it; [`Certification`] certifies the Tester;
 //! [`bench`](run) repeats the search and keeps the [`Results`](engine::record::Results) on disk after every trial.
 
 mod bench;
@@ -18,7 +18,7 @@ pub use bench::{Bench, Ended, empty_results, run};
 pub use plan::{Plan, Preset, SECOND_NS};
 pub use progress::{Doing, Progress, short_duration};
 pub use reach::{Unreached, reach, reachable};
-pub use selftest::{SELFTEST_FACTOR, certify, direct_auth};
+pub use selftest::{Certification, SELFTEST_FACTOR, direct_auth};
 pub use store::Store;
 pub use tester::{Auth, MeasureError, Target, Tester, Tried};
 pub use watch::{Now, Watch};

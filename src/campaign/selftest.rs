@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::pacer::Model;
-use engine::record::{Outcome, SelfTest, Trial};
-use engine::workload::{Choice, Variation, WorkloadSpec};
+use engine::pacer::{Model, Schedule};
+use engine::record::SelfTest;
+use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
 
 use super::progress::{Doing, Progress, trial_line};
 use super::tester::{Auth, MeasureError, Target, Tester};
@@ -43,65 +43,123 @@ pub fn direct_auth(target: &Target, listen: &[SocketAddr], hosted: bool) -> Resu
     Ok(Auth { authority, hosted })
 }
 
-/// Certifies the Tester for the upper of `rates_qps`, or for the highest rate down to the lower one that it is fit
-/// for. A rate is looked at with a short trial first; the deciding trial lasts `trial_ns`.
-///
-/// # Errors
-/// Those of a trial.
-pub fn certify(
-    tester: &mut Tester,
-    target: &Target,
-    auth: Option<&Auth>,
-    rates_qps: RangeInclusive<u64>,
-    trial_ns: u64,
-    progress: &Progress,
-) -> Result<SelfTest, MeasureError> {
-    let timeout_ns = target.timeout_ns / TIMEOUT_SHARE;
-    // This AuthDNS answers every name alike; only at the server's some have a AAAA record of their own.
-    // An AuthDNS has no cache to be warmed, and every query must have a name that it knows.
-    let variation = Variation { choice: Choice::Each, ..target.workload.variation.clone() };
-    let workload = WorkloadSpec { native: None, variation, ..target.workload.clone() };
-    let target =
-        Target { timeout_ns, listen_ns: timeout_ns, workload, load: Model::Constant, ..target.clone() };
-    let mut selftest = SelfTest { timeout_s: timeout_ns as f64 / 1e9, ..SelfTest::default() };
-    let lowest_qps = (*rates_qps.start()).max(LOWEST_QPS.min(*rates_qps.end()));
-    let mut r = *rates_qps.end();
-    selftest.required_qps = required_qps(r);
-    let mut attempt = |tester: &mut Tester, rate_qps: u64, length_ns: u64| -> Result<Trial, MeasureError> {
+/// The self-test: whom to ask, for which rates, how long.
+pub struct Certification<'a> {
+    /// The AuthDNS, with what the server under test will be asked.
+    pub target: &'a Target,
+    /// It, if it is ours.
+    pub auth: Option<&'a Auth>,
+    /// The highest rate wanted, and the lowest that is of use, in q/s.
+    pub rates_qps: RangeInclusive<u64>,
+    /// Length of the deciding trial in ns.
+    pub trial_ns: u64,
+    /// What the person sees.
+    pub progress: &'a Progress,
+}
+
+impl Certification<'_> {
+    /// Certifies the Tester for the upper of the rates, or for the highest one down to the lower that it is fit for. A rate
+    /// is looked at with a short trial first. `keep` is given what there is after every trial.
+    ///
+    /// # Errors
+    /// Those of a trial and of `keep`.
+    pub fn run<E: From<MeasureError>>(
+        &self,
+        tester: &mut Tester,
+        mut keep: impl FnMut(&SelfTest) -> Result<(), E>,
+    ) -> Result<SelfTest, E> {
+        let (wanted_qps, lowest_qps) = (*self.rates_qps.end(), *self.rates_qps.start());
+        let lowest_qps = lowest_qps.max(LOWEST_QPS.min(wanted_qps));
+        let target = self.looped(wanted_qps)?;
+        let mut selftest = self.begin(&target, wanted_qps);
+        let mut r = wanted_qps;
+        while r >= lowest_qps && !tester.stopped() {
+            selftest.required_qps = required_qps(r);
+            let mut certified = false;
+            for _ in 0..ATTEMPTS {
+                certified = self.attempt(tester, &target, EXPLORING_NS, &mut selftest)?;
+                keep(&selftest)?;
+                if certified && self.trial_ns > EXPLORING_NS {
+                    certified = self.attempt(tester, &target, self.trial_ns, &mut selftest)?;
+                    keep(&selftest)?;
+                }
+                if certified || tester.stopped() {
+                    break;
+                }
+            }
+            if certified {
+                (selftest.certified_qps, selftest.passed) = (r, true);
+                break;
+            }
+            r = lower(r, wanted_qps);
+        }
+        Ok(selftest)
+    }
+
+    fn begin(&self, target: &Target, wanted_qps: u64) -> SelfTest {
+        let names = target.workload.names;
+        SelfTest {
+            required_qps: required_qps(wanted_qps),
+            timeout_s: target.timeout_ns as f64 / 1e9,
+            names: if names == self.target.workload.names { String::new() } else { names.to_string() },
+            ..SelfTest::default()
+        }
+    }
+
+    /// The target of the self-test for a rate.
+    fn looped(&self, wanted_qps: u64) -> Result<Target, MeasureError> {
+        let timeout_ns = self.target.timeout_ns / TIMEOUT_SHARE;
+        // This AuthDNS answers every name alike; only at the server's some have a AAAA record of their own.
+        // An AuthDNS has no cache to be warmed, and every query must have a name that it knows.
+        let variation = Variation { choice: Choice::Each, ..self.target.workload.variation.clone() };
+        let mut workload = WorkloadSpec { native: None, variation, ..self.target.workload.clone() };
+        if self.auth.is_some() {
+            // Ours knows every name there is.
+            let asked = Workload::new(workload.clone()).map_err(MeasureError::Suffix)?;
+            let queries = Schedule::new(0, required_qps(wanted_qps), self.trial_ns).queries;
+            let needed = asked.names_needed(queries);
+            workload.names = workload.names.widened_to(needed).unwrap_or(workload.names);
+        }
+        Ok(Target {
+            timeout_ns,
+            listen_ns: timeout_ns,
+            workload,
+            load: Model::Constant,
+            log: false,
+            ..self.target.clone()
+        })
+    }
+
+    /// A trial at the rate that the self-test requires; whether every answer was valid and in time.
+    ///
+    /// Unlike the verdict on a server's trial this does not ask for an even schedule: latency counts from the scheduled
+    /// instants, so what was sent late has to be answered the sooner, and a burst is harder to answer.
+    fn attempt(
+        &self,
+        tester: &mut Tester,
+        target: &Target,
+        length_ns: u64,
+        selftest: &mut SelfTest,
+    ) -> Result<bool, MeasureError> {
+        let length_ns = length_ns.min(self.trial_ns);
+        let rate_qps = selftest.required_qps;
         let doing = Doing {
             phase: "self-test".into(),
             rate_qps,
-            length: Duration::from_nanos(length_ns + timeout_ns),
+            length: Duration::from_nanos(length_ns + target.timeout_ns),
             ..Doing::default()
         };
         // The names go to the AuthDNS alone, so they stay fresh for the server.
         let next_name = tester.next_name;
-        let tried = progress.during(&doing, || tester.trial(&target, auth, rate_qps, length_ns));
+        let tried = self.progress.during(&doing, || tester.trial(target, self.auth, rate_qps, length_ns));
         tester.next_name = next_name;
         let trial = tried?.trial;
-        progress.say(&trial_line("self-test", &trial));
-        selftest.trials.push(trial.clone());
-        Ok(trial)
-    };
-    while r >= lowest_qps && !tester.stopped() {
-        let rate_qps = required_qps(r);
-        selftest.required_qps = rate_qps;
-        let mut certified = false;
-        for _ in 0..ATTEMPTS {
-            let explored = attempt(tester, rate_qps, EXPLORING_NS.min(trial_ns))?.outcome == Outcome::Pass;
-            certified = explored && attempt(tester, rate_qps, trial_ns)?.outcome == Outcome::Pass;
-            if certified || tester.stopped() {
-                break;
-            }
-        }
-        if certified {
-            selftest.certified_qps = r;
-            selftest.passed = true;
-            break;
-        }
-        r = lower(r, *rates_qps.end());
+        self.progress.say(&trial_line("self-test", &trial));
+        let all_in_time = trial.scheduled > 0 && target.validity.counted(&trial) == trial.scheduled;
+        selftest.pacing = trial.void.clone().filter(|_| all_in_time).unwrap_or_default();
+        selftest.trials.push(trial);
+        Ok(all_in_time)
     }
-    Ok(selftest)
 }
 
 /// The rate to look at when `r` has failed.

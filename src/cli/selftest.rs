@@ -9,7 +9,7 @@ use engine::record::SelfTest;
 
 use super::EXIT_UNFIT;
 use super::common::{Failure, QueryArgs, TesterArgs, print, print_json, rate, seconds};
-use crate::campaign::{Progress, certify, direct_auth, reach};
+use crate::campaign::{Certification, MeasureError, Progress, direct_auth, reach};
 use crate::report::number::count as grouped;
 
 /// Options of `sextant selftest`.
@@ -68,7 +68,14 @@ pub fn run(args: &SelftestArgs) -> Result<ExitCode, Failure> {
     let progress = Progress::new(args.json, &tester.watch);
     let lowest = if args.lower { 0 } else { args.rate };
     let duration_ns = args.duration.as_nanos() as u64;
-    let selftest = certify(&mut tester, &target, auth.as_ref(), lowest..=args.rate, duration_ns, &progress);
+    let certification = Certification {
+        target: &target,
+        auth: auth.as_ref(),
+        rates_qps: lowest..=args.rate,
+        trial_ns: duration_ns,
+        progress: &progress,
+    };
+    let selftest = certification.run(&mut tester, |_| Ok::<(), MeasureError>(()));
     progress.clear();
     let selftest = selftest?;
     show(args, &selftest)?;

@@ -55,10 +55,32 @@ impl NameSpace {
         Ipv4Addr::from(self.first | offset)
     }
 
+    /// Whether the range shares addresses with those that begin with the first `length_bits` (0 to 32) bits of `address`.
+    pub fn overlaps(&self, address: Ipv4Addr, length_bits: u8) -> bool {
+        let common_bits = u32::from(self.length_bits.min(length_bits));
+        let differing = u32::from(address) ^ self.first;
+        differing.checked_shr(32 - common_bits).unwrap_or(0) == 0
+    }
+
+    /// The number of leading bits that all addresses of the range share, 0 to 32.
+    pub fn length_bits(&self) -> u8 {
+        self.length_bits
+    }
+
     /// The index of an address in the range.
     pub fn index(&self, address: Ipv4Addr) -> Option<u64> {
         let offset = u64::from(u32::from(address) ^ self.first);
         (offset < self.size()).then_some(offset)
+    }
+
+    /// The smallest range around this one with so many names; `None` if IPv4 has not as many.
+    pub fn widened_to(self, names: u64) -> Option<Self> {
+        let mut wide = self;
+        while wide.size() < names {
+            wide.length_bits = wide.length_bits.checked_sub(1)?;
+            wide.first &= (u64::from(u32::MAX) & !(wide.size() - 1)) as u32;
+        }
+        Some(wide)
     }
 }
 
@@ -121,6 +143,23 @@ pub fn parse_label(label: &[u8]) -> Option<Ipv4Addr> {
     Some(octets.into())
 }
 
+/// Reads a label without leading zeros, for example `10-0-0-7`; `None` for any other.
+pub fn parse_short_label(label: &[u8]) -> Option<Ipv4Addr> {
+    let text = std::str::from_utf8(label).ok()?;
+    let mut parts = text.split('-');
+    let mut octets = [0; 4];
+    for octet in &mut octets {
+        *octet = parse_octet(parts.next()?.as_bytes())?;
+    }
+    parts.next().is_none().then_some(octets.into())
+}
+
+/// Reads a number from 0 to 255 without sign or leading zeros.
+pub fn parse_octet(digits: &[u8]) -> Option<u8> {
+    let written = matches!(digits, [b'0'] | [b'1'..=b'9', ..]) && digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits).ok().filter(|_| written)?.parse().ok()
+}
+
 /// Whether the name of this address has a AAAA record when `share_percent` (0 to 100) of all names have one.
 ///
 /// The AuthDNS and the Measurer ask the same function, so that the Measurer knows what to expect. A multiplicative
@@ -133,6 +172,17 @@ pub fn has_aaaa(address: Ipv4Addr, share_percent: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_is_widened_as_far_as_it_must() {
+        let names: NameSpace = "10.0.0.0/8".parse().unwrap();
+        let widened = |count| names.widened_to(count).map(|wide| wide.to_string());
+        assert_eq!(widened(1 << 24).as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(widened((1 << 24) + 1).as_deref(), Some("10.0.0.0/7"));
+        assert_eq!(widened(132_000_000).as_deref(), Some("8.0.0.0/5"));
+        assert_eq!(widened(1 << 32).as_deref(), Some("0.0.0.0/0"));
+        assert_eq!(widened((1 << 32) + 1), None);
+    }
     use proptest::prelude::*;
 
     #[test]
@@ -141,6 +191,8 @@ mod tests {
         assert_eq!(names.address(1 << 24), Ipv4Addr::new(10, 0, 0, 0), "starts over");
         assert_eq!(names.index(Ipv4Addr::new(10, 1, 2, 3)), Some(0x01_02_03));
         assert_eq!(names.index(Ipv4Addr::new(11, 0, 0, 0)), None);
+        assert!(names.overlaps([10, 9, 0, 0].into(), 16) && names.overlaps([11, 9, 0, 0].into(), 7));
+        assert!(names.overlaps([0; 4].into(), 0) && !names.overlaps([11, 0, 0, 0].into(), 8));
         assert_eq!("0.0.0.0/0".parse::<NameSpace>().unwrap().size(), 1 << 32);
         assert_eq!("10.0.0.1/8".parse::<NameSpace>(), Err(NameSpaceError::HostBits(8)));
         assert!("10.0.0.0/33".parse::<NameSpace>().is_err());
@@ -150,6 +202,16 @@ mod tests {
     fn only_exact_labels_are_read() {
         for wrong in ["10-000-000-007", "010-000-000-256", "010_000-000-007", "010-000-000-0a7", ""] {
             assert_eq!(parse_label(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn short_labels_have_no_leading_zeros() {
+        assert_eq!(parse_short_label(b"10-0-63-255"), Some([10, 0, 63, 255].into()));
+        assert_eq!(parse_short_label(b"100-100-100-100"), Some([100; 4].into()));
+        for wrong in ["010-0-0-7", "10-0-0", "10-0-0-7-1", "10-0-0-256", "10-0-+1-7", "10--0-7", "10-0-0-00", ""]
+        {
+            assert_eq!(parse_short_label(wrong.as_bytes()), None, "{wrong}");
         }
     }
 

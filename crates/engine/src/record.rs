@@ -142,8 +142,16 @@ pub struct SelfTest {
     pub certified_qps: u64,
     /// Replies counted within this time: 0.25 of the timeout, in seconds.
     pub timeout_s: f64,
-    /// The trials, the deciding one last.
+    /// The trials, the deciding one last. It decides by its answers: all were valid and in time, counted from the
+    /// scheduled instants.
     pub trials: Vec<Trial>,
+    /// How the Tester kept its schedule in the deciding trial, where more than a trial of a server allows was amiss; empty
+    /// otherwise. The trials of a server are judged by that on their own.
+    #[serde(default)]
+    pub pacing: String,
+    /// The names asked, where the range of the search does not hold as many; empty otherwise.
+    #[serde(default)]
+    pub names: String,
 }
 
 /// One repetition of the search.

@@ -115,7 +115,7 @@ fn write_v6(headers: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) -> usiz
 }
 
 /// The sum of RFC 1071 in the host's order, not yet folded.
-fn sum(octets: &[u8]) -> u64 {
+pub(crate) fn sum(octets: &[u8]) -> u64 {
     let (words, rest) = octets.as_chunks::<4>();
     let mut last = [0; 4];
     last[..rest.len()].copy_from_slice(rest);
@@ -124,7 +124,7 @@ fn sum(octets: &[u8]) -> u64 {
 }
 
 /// What a number of 16 bits in network order adds to a sum.
-fn word(value: u64) -> u64 {
+pub(crate) fn word(value: u64) -> u64 {
     u64::from((value as u16).to_be())
 }
 

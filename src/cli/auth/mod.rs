@@ -136,14 +136,32 @@ impl EndSignal {
     }
 }
 
+/// What the faults did, where they did anything.
+fn faults(traffic: &Traffic) -> String {
+    if traffic.faults.is_empty() {
+        return String::new();
+    }
+    let kinds: Vec<String> = traffic.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    format!("; faults: {}; delayed and never sent: {}", kinds.join(", "), traffic.undelivered)
+}
+
 fn text(counters: &Counters) -> String {
     let line = |transport, traffic: &Traffic| {
-        let Traffic { queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures } =
-            traffic;
+        let Traffic {
+            queries_a,
+            queries_aaaa,
+            queries_other,
+            malformed,
+            answers,
+            dropped,
+            send_failures,
+            ..
+        } = traffic;
         format!(
             "{transport}: {} queries (A {queries_a}, AAAA {queries_aaaa}, other {queries_other}, malformed {malformed}), \
-             {answers} answers, {dropped} dropped, {send_failures} not sent\n",
+             {answers} answers, {dropped} dropped, {send_failures} not sent{}\n",
             traffic.queries(),
+            faults(traffic),
         )
     };
     format!(

@@ -12,7 +12,7 @@ use std::fmt;
 pub use header::Header;
 pub use name::Name;
 pub use read::{Edns, Message, Question, Record, Records, Section};
-pub use write::{Overflow, Writer};
+pub use write::{Overflow, Writer, names_in_rdata};
 
 /// The length of a DNS header in octets.
 pub const HEADER_LENGTH: usize = 12;
@@ -35,6 +35,10 @@ pub mod rtype {
     pub const OPT: u16 = 41;
     pub const DS: u16 = 43;
     pub const RRSIG: u16 = 46;
+    pub const DNSKEY: u16 = 48;
+    pub const NSEC3: u16 = 50;
+    pub const NSEC3PARAM: u16 = 51;
+    pub const HTTPS: u16 = 65;
     pub const ANY: u16 = 255;
 }
 
@@ -50,6 +54,8 @@ pub mod rcode {
     pub const NXDOMAIN: u8 = 3;
     pub const NOTIMP: u8 = 4;
     pub const REFUSED: u8 = 5;
+    /// A name that DNAME made too long (RFC 6672 2.2).
+    pub const YXDOMAIN: u8 = 6;
     /// Extended: BADVERS (RFC 6891 9).
     pub const BADVERS: u16 = 16;
 }
@@ -162,6 +168,13 @@ mod tests {
         assert!(Name::from_text("a..b").is_err());
         assert!(Name::from_text(&"a.".repeat(200)).is_err());
         assert_eq!(name("a.b.").to_string(), "a.b.");
+        assert_eq!(name("b").below(b"a"), Ok(name("a.b")));
+        assert!(name("b").below(b"").is_err() && name("b").below(&[b'x'; 64]).is_err());
+        let long = Name::from_text(&"a.".repeat(126)).unwrap();
+        assert!(long.below(b"ab").is_err(), "over 255 octets");
+        assert_eq!(name("a.B.Test").ending(&name("b.test")).unwrap().to_string(), "B.Test.");
+        assert_eq!(name("ab.test").ending(&name("b.test")), None);
+        assert_eq!(name("a.B").to_lowercase().to_string(), "a.b.");
     }
 
     proptest! {

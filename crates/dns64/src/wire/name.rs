@@ -122,6 +122,44 @@ impl Name {
         })
     }
 
+    /// The name of `label` directly below this one.
+    ///
+    /// # Errors
+    /// A label that is empty or over 63 octets, or a name of over 255.
+    pub fn below(&self, label: &[u8]) -> Result<Self, Malformed> {
+        if label.is_empty() || label.len() > 63 {
+            return Err(Malformed("a label must have 1 to 63 characters"));
+        }
+        let mut name = Self::ROOT;
+        let length = 1 + label.len() + self.as_wire().len();
+        let place = name.octets.get_mut(..length).ok_or(Malformed("name over 255 octets"))?;
+        place[0] = label.len() as u8;
+        place[1..=label.len()].copy_from_slice(label);
+        place[1 + label.len()..].copy_from_slice(self.as_wire());
+        name.length = length as u8;
+        Ok(name)
+    }
+
+    /// The ending of this name that is as long as `ancestor`, in this name's spelling; `None` where this name is not
+    /// `ancestor` or below it.
+    pub fn ending(&self, ancestor: &Self) -> Option<Self> {
+        let skip = self.as_wire().len().checked_sub(ancestor.as_wire().len())?;
+        self.is_under(ancestor).then(|| {
+            let mut ending = *ancestor;
+            ending.octets[..ancestor.as_wire().len()].copy_from_slice(&self.as_wire()[skip..]);
+            ending
+        })
+    }
+
+    /// The name in lower case, as DNSSEC hashes and signs it (RFC 4034 6.2).
+    #[must_use]
+    pub fn to_lowercase(&self) -> Self {
+        let mut name = *self;
+        // Length octets are below 64 and so are never letters.
+        name.octets.make_ascii_lowercase();
+        name
+    }
+
     /// This name with `new` in the place of `old`, which is an ending of it (RFC 6672 2.2).
     ///
     /// # Errors

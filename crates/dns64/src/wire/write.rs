@@ -6,6 +6,23 @@ use super::{Edns, HEADER_LENGTH, Name, Question, Record, Section, rtype};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overflow;
 
+/// Where the names in the RDATA of a type begin, and how many stand there one after the other; none of types whose
+/// names must be left as they are (RFC 3597 4, RFC 4034 6.2).
+pub fn names_in_rdata(rtype: u16) -> (usize, usize) {
+    match rtype {
+        rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME => (0, 1),
+        rtype::MX => (2, 1),
+        rtype::SRV => (6, 1),
+        rtype::SOA => (0, 2),
+        _ => (0, 0),
+    }
+}
+
+/// Whether names in the RDATA of a type that has some may be compressed.
+fn may_compress(rtype: u16) -> bool {
+    !matches!(rtype, rtype::DNAME | rtype::SRV)
+}
+
 /// How many names a [`Writer`] remembers for compression.
 const COMPRESSION_TARGETS: usize = 24;
 
@@ -104,13 +121,7 @@ impl<'b> Writer<'b> {
     /// The record does not fit.
     pub fn copy(&mut self, record: &Record<'_>, ttl: u32) -> Result<bool, Overflow> {
         let Ok(owner) = record.owner() else { return Ok(false) };
-        let (first, names) = match record.rtype {
-            rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME => (0, 1),
-            rtype::MX => (2, 1),
-            rtype::SRV => (6, 1),
-            rtype::SOA => (0, 2),
-            _ => (0, 0),
-        };
+        let (first, names) = names_in_rdata(record.rtype);
         let mut rdata_names = [Name::ROOT; 2];
         let mut at = first;
         for name in &mut rdata_names[..names] {
@@ -118,7 +129,7 @@ impl<'b> Writer<'b> {
             (*name, at) = (read, end);
         }
         let Record { section, rtype, class, rdata, .. } = *record;
-        let may_compress = !matches!(rtype, rtype::DNAME | rtype::SRV);
+        let may_compress = may_compress(rtype);
         self.record_with(section, &owner, rtype, class, ttl, |writer| {
             writer.put(&rdata[..first])?;
             for name in &rdata_names[..names] {
@@ -127,6 +138,24 @@ impl<'b> Writer<'b> {
             writer.put(&rdata[at..])
         })?;
         Ok(true)
+    }
+
+    /// Adds uncompressed RDATA of a type; names in it are compressed where the type allows it (RFC 3597 4).
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn rdata(&mut self, rtype: u16, rdata: &[u8]) -> Result<(), Overflow> {
+        let (mut at, names) = names_in_rdata(rtype);
+        if names == 0 || !may_compress(rtype) {
+            return self.put(rdata);
+        }
+        self.put(rdata.get(..at).unwrap_or(rdata))?;
+        for _ in 0..names {
+            let Ok((name, end)) = Name::parse(rdata, at) else { break };
+            self.name(&name)?;
+            at = end;
+        }
+        self.put(rdata.get(at..).unwrap_or_default())
     }
 
     /// Adds an OPT record (RFC 6891 6.1).

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-use aya::programs::Xdp;
+use aya::programs::ProgramFd;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::object::Object;
@@ -61,25 +61,22 @@ impl Attached {
 /// XDP is not available, or the device is missing, occupied or takes no program.
 pub fn attach_pass(device: u32) -> Result<Attached, BpfError> {
     let mut object = Object::load("pass", objects::PASS, &[], &[])?;
-    attach(object.program("pass")?, device, None)
+    attach(&object.program_fd("pass")?, device, None)
 }
 
 /// Attaches a loaded program, which stays loaded with its maps for as long as it is attached; without a mode, native is
 /// tried first, then generic.
-pub(crate) fn attach(program: &Xdp, device: u32, mode: Option<Mode>) -> Result<Attached, BpfError> {
+pub(crate) fn attach(program: &ProgramFd, device: u32, mode: Option<Mode>) -> Result<Attached, BpfError> {
     let is_taken = |error: &BpfError| matches!(error, BpfError::Occupied { .. });
     patiently(is_taken, || attach_once(program, device, mode))
 }
 
-fn attach_once(program: &Xdp, device: u32, mode: Option<Mode>) -> Result<Attached, BpfError> {
+fn attach_once(program: &ProgramFd, device: u32, mode: Option<Mode>) -> Result<Attached, BpfError> {
     let name = device_name(device)?;
-    let descriptor = program
-        .fd()
-        .map_err(|error| BpfError::Refused { name: "of the device", reason: error.to_string() })?;
     let modes = mode.map_or(vec![Mode::Native, Mode::Generic], |mode| vec![mode]);
     let mut reasons = Vec::new();
     for mode in modes {
-        match sys::link_xdp(descriptor.as_fd(), device, mode.flags()) {
+        match sys::link_xdp(program.as_fd(), device, mode.flags()) {
             Ok(link) => return Ok(Attached { _link: link, mode }),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
                 let id = attached_program(device).ok().flatten().unwrap_or(0);

@@ -25,6 +25,7 @@ pub(crate) use object::{Counters, Object};
 pub(crate) use redirect::address_octets;
 pub use redirect::{Redirect, RedirectCounters};
 pub(crate) use shared::Shared;
+pub use sys::TestRun;
 
 /// Why there is no XDP on this machine, or for this process.
 #[derive(Clone, Debug, PartialEq, Eq)]

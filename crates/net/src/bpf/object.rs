@@ -41,23 +41,16 @@ impl Object {
         Ok(Self { name, ebpf })
     }
 
-    /// Loads one of its programs into the kernel.
+    /// Loads one of its programs into the kernel, to be attached or run without a device.
     ///
     /// # Errors
     /// The kernel does not take it.
-    pub(crate) fn program(&mut self, program: &str) -> Result<&Xdp, BpfError> {
+    pub(crate) fn program_fd(&mut self, program: &str) -> Result<ProgramFd, BpfError> {
         let name = self.name;
         let found = self.ebpf.program_mut(program).ok_or_else(|| absent(name, program))?;
         let found: &mut Xdp = found.try_into().map_err(|error| refused(name, &error))?;
         found.load().map_err(|error| refused(name, &error))?;
-        Ok(found)
-    }
-
-    /// Loads one of its programs into the kernel, to be run without a device.
-    pub(crate) fn program_fd(&mut self, program: &str) -> Result<ProgramFd, BpfError> {
-        let name = self.name;
-        let program = self.program(program)?;
-        let descriptor = program.fd().map_err(|error| refused(name, &error))?;
+        let descriptor = found.fd().map_err(|error| refused(name, &error))?;
         descriptor
             .try_clone()
             .map_err(|error| BpfError::Io { operation: "keeping a program's descriptor", error })

@@ -54,7 +54,7 @@ impl Redirect {
         let sockets = XskMap::try_from(object.take_map("sockets")?);
         let sockets = sockets.map_err(|error| refused("redirect", &error))?;
         let counters = object.counters("counters")?;
-        let attached = attach(object.program("redirect")?, device, mode)?;
+        let attached = attach(&object.program_fd("redirect")?, device, mode)?;
         Ok(Self { sockets, counters, attached })
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn link_xdp(program: BorrowedFd<'_>, device: u32, flags: u32) -> io::
 /// The part of `union bpf_attr` for `BPF_PROG_TEST_RUN`.
 #[repr(C)]
 #[derive(Default)]
-struct TestRun {
+struct TestRunCall {
     program: u32,
     result: u32,
     frame_octets: u32,
@@ -52,16 +52,54 @@ struct TestRun {
 /// A signal ends it with [`io::ErrorKind::Interrupted`].
 pub(crate) fn run_live(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
     const LIVE_FRAMES: u32 = 1 << 1;
-    let attributes = TestRun {
+    let attributes = TestRunCall {
         program: program.as_raw_fd() as u32,
         frame_octets: frame.len() as u32,
         frame: frame.as_ptr() as u64,
         repeat,
         flags: LIVE_FRAMES,
         batch,
-        ..TestRun::default()
+        ..TestRunCall::default()
     };
     bpf(BPF_PROG_TEST_RUN, &attributes).map(drop)
+}
+
+/// What an XDP program did with a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestRun {
+    /// What it returned: `XDP_PASS` and so on (`enum xdp_action` of linux/bpf.h).
+    pub action: u32,
+    /// What it made of the frame.
+    pub frame: Vec<u8>,
+}
+
+/// Runs an XDP program once on a copy of a frame, which goes nowhere.
+pub(crate) fn run_once(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<TestRun> {
+    /// A page: the kernel takes no longer frames in one piece.
+    const OUT_OCTETS: usize = 4096;
+    let mut out = vec![0u8; OUT_OCTETS];
+    let mut attributes = TestRunCall {
+        program: program.as_raw_fd() as u32,
+        frame_octets: frame.len() as u32,
+        frame: frame.as_ptr() as u64,
+        out_octets: out.len() as u32,
+        out: out.as_mut_ptr() as u64,
+        repeat: 1,
+        ..TestRunCall::default()
+    };
+    // SAFETY: the kernel reads the struct and the frame, writes no more than `out_octets` to `out`, and then the results
+    // into the struct, which is lent for that.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_PROG_TEST_RUN,
+            std::ptr::from_mut(&mut attributes),
+            size_of::<TestRunCall>(),
+        )
+    };
+    crate::check(done as libc::c_int)?;
+    out.truncate(attributes.out_octets as usize);
+    Ok(TestRun { action: attributes.result, frame: out })
 }
 
 /// Calls bpf(2) with a struct of integers that is a beginning of `union bpf_attr`.

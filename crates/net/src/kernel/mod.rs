@@ -6,6 +6,7 @@
 //! is not plainly right or wrong is judged in user space, by the same rules as any other answer.
 
 mod accounts;
+mod authority;
 mod counters;
 mod doubts;
 mod generator;
@@ -15,6 +16,9 @@ mod reflector;
 mod refusal;
 mod run;
 
+pub use authority::{
+    ADDRESSES_MAX, Answerer, AnswererCounters, AnswererOnDevice, HotAnswer, HotZone, SUFFIX_OCTETS_MAX,
+};
 pub use reflector::{Reflector, ReflectorCounters};
 pub use refusal::Refusal;
 pub use run::run;

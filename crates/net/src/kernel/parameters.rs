@@ -293,11 +293,11 @@ fn differs_by_name_only(workload: &Workload, queries: u64) -> bool {
 }
 
 /// How many words of 8 octets stand in a range before a last one up to its end.
-fn whole_words(from: usize, end: usize) -> usize {
+pub(super) fn whole_words(from: usize, end: usize) -> usize {
     (end - from - 1) / WORD_OCTETS
 }
 
-fn word_at(octets: &[u8], at: usize) -> u64 {
+pub(super) fn word_at(octets: &[u8], at: usize) -> u64 {
     octets[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
@@ -308,7 +308,7 @@ fn halves(prefix: Prefix) -> Halves {
 
 /// How an IPv4 address is cut into the halves of an IPv6 address (RFC 6052 2.2): the shift to the right into the upper,
 /// the shift to the left into the lower, and the mask of the bits that go there. Octet 8 stays zero.
-fn embedding(length_bits: u8) -> (u64, u64, u64) {
+pub(super) fn embedding(length_bits: u8) -> (u64, u64, u64) {
     match length_bits {
         32 => (0, 0, 0),
         40 => (8, 48, 0xff),

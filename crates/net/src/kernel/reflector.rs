@@ -53,7 +53,7 @@ impl Reflector {
         let mut object = Object::load("reflector", objects::REFLECTOR, &globals, &[("series", entries)])?;
         let counters = object.counters("counters")?;
         let series = Shared::new(object.take_map("series")?, entries as usize)?;
-        let attached = attach(object.program("reflector")?, device, mode)?;
+        let attached = attach(&object.program_fd("reflector")?, device, mode)?;
         Ok(Self { counters, series, attached })
     }
 

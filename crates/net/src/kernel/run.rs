@@ -107,7 +107,7 @@ impl Programs {
         let mut object = Object::load("measurer", objects::MEASURER, &globals, &sizes.entries())?;
         let accounts = Accounts::share(&mut object, parameters, &sizes)?;
         let doubts = Doubts::share(&mut object)?;
-        let sink = attach(object.program("sink")?, path.device.index, None)?;
+        let sink = attach(&object.program_fd("sink")?, path.device.index, None)?;
         let generator = object.program_fd("generator")?;
         Ok(Self { accounts, doubts, generator, _sink: sink, _object: object })
     }

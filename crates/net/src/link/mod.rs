@@ -3,6 +3,7 @@
 //! Everything is looked up in the network namespace of the calling thread, by netlink and ioctl alone: files under
 //! `/sys/class/net` show the namespace in which `/sys` was mounted.
 
+mod addresses;
 mod ethtool;
 mod netlink;
 mod path;
@@ -12,6 +13,7 @@ use std::io;
 
 use netlink::{Reply, Request, u16_at, u32_at, u64_at};
 
+pub use addresses::{Assigned, addresses};
 pub use path::{Path, PathError, device_to, path_to, path_via};
 
 /// A network device.
@@ -83,6 +85,30 @@ impl Device {
             index: u32_at(reply.fixed(), 4).unwrap_or(0),
             name: String::from_utf8_lossy(name).trim_end_matches('\0').to_owned(),
         }
+    }
+
+    /// The device on which the frames of this one appear with their VLAN tags, where that is another one, even through
+    /// several layers; else itself.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn below_vlans(&self) -> io::Result<Self> {
+        /// What ethtool(8) calls the kind; `IFLA_LINK_NETNSID`: the other device is in another namespace.
+        const VLAN_DRIVER: &str = "802.1Q VLAN Support";
+        const OTHER_NAMESPACE: u16 = 37;
+        const LAYERS_MAX: usize = 8;
+        let mut device = self.clone();
+        for _ in 0..LAYERS_MAX {
+            if device.driver()? != VLAN_DRIVER {
+                break;
+            }
+            let reply = describe(device.index)?;
+            match reply.number(libc::IFLA_LINK) {
+                Some(below) if reply.attribute(OTHER_NAMESPACE).is_none() => device = Self::by_index(below)?,
+                _ => break,
+            }
+        }
+        Ok(device)
     }
 
     /// Its Ethernet address.

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * The AuthDNS in the kernel: answers A and AAAA of the names nnn-nnn-nnn-nnn.SUFFIX, with at most a plain OPT record, and
+ * passes everything else to the sockets on the same port. All that it says comes from user space as parameters, so that
+ * its answers are those of the sockets, octet by octet. */
+#include "checksum.h"
+
+/* The longest suffix has 64 octets in wire format; type and class follow it. */
+#define QUESTION_WORDS 8
+/* A record without OPT has 8 to 64 octets. */
+#define RECORD_WORDS 7
+/* Of each family. */
+#define ADDRESSES 16
+/* 802.1Q, or 802.1ad and 802.1Q. */
+#define VLAN_TAGS 2
+
+#define LABEL_OCTETS 15
+#define OPT_OCTETS 11
+#define DNS_HEADER_OCTETS 12
+/* Length and label, two words. */
+#define LABEL_AT DNS_HEADER_OCTETS
+#define SUFFIX_AT (LABEL_AT + 1 + LABEL_OCTETS)
+/* In an address record whose owner is a pointer. */
+#define RDATA_AT 12
+
+/* Flags of a DNS header and of OPT's TTL, in host order. */
+#define DNS_QR_OPCODE 0xf800
+#define DNS_QR_AA 0x8400
+#define DNS_RD 0x0100
+#define DNSSEC_OK 0x80
+#define A_TYPE 1
+#define AAAA_TYPE 28
+
+#define IPV4_DO_NOT_FRAGMENT bpf_htons(0x4000)
+#define HOPS 64
+
+/* Eight octets that must be `want` where the bits of `any` are clear; there, `want` is set. */
+struct masked {
+    __u64 any;
+    __u64 want;
+};
+
+/* What follows the question. Where there are two values, the second is for answers with OPT. */
+struct record {
+    /* The counts of the header. */
+    __u64 counts[2];
+    /* The checksum's sum over all that does not change. */
+    __u64 sum[2];
+    /* What DO adds to it. */
+    __u64 dnssec_ok_sum;
+    __u64 words[RECORD_WORDS];
+    /* The last eight octets. */
+    __u64 last;
+    __u32 octets;
+    __u32 whole_words;
+};
+
+const volatile struct zone {
+    struct record a;
+    struct record aaaa;
+    struct record no_data;
+    /* Suffix, type and class; then the last eight octets of them. */
+    struct masked question[QUESTION_WORDS];
+    struct masked question_last;
+    /* The counts of a query, without and with OPT. */
+    __u64 counts[2];
+    /* The first eight octets of OPT in answers. */
+    __u64 opt;
+    /* How an IPv4 address is cut into the halves of an IPv6 address (RFC 6052 2.2). */
+    __u64 high_shift;
+    __u64 low_shift;
+    __u64 low_mask;
+    __u64 aaaa_percent;
+    /* The names that exist. */
+    __u64 names_mask;
+    __u64 names_first;
+    /* The octets of suffix, type and class, and their words. */
+    __u32 question_octets;
+    __u32 question_words;
+    /* 8 where the record stands at an odd offset: its part of the sum is turned by one octet. */
+    __u32 turn;
+    /* Queries with DO are for the sockets. */
+    __u32 passes_dnssec_ok;
+} zone = {};
+
+const volatile struct place {
+    __u32 ipv6[ADDRESSES][4];
+    __u32 ipv4[ADDRESSES];
+    /* In network order. */
+    __u16 ipv6_port[ADDRESSES];
+    __u16 ipv4_port[ADDRESSES];
+    __u32 ipv6_count;
+    __u32 ipv4_count;
+    __u16 mac[3];
+    /* Send by redirecting to the same device instead of XDP_TX: a veth whose peer has no XDP program takes only that. */
+    __u16 redirects;
+} place = {};
+
+enum { A, AAAA, NO_DATA, PASSED, NO_ROOM, COUNTERS };
+PER_CPU_COUNTERS(counters, COUNTERS);
+
+/* A query that was understood. */
+struct query {
+    /* Where the UDP header stands. */
+    __u32 udp_at;
+    __u32 octets;
+    /* The address that the name stands for, in host order. */
+    __u32 address;
+    __u16 type;
+    __u8 has_opt;
+    __u8 dnssec_ok;
+    /* The sum over ID, RD, question, ports and addresses. */
+    __u64 sum;
+};
+
+static __always_inline __u64 halves(__u64 word)
+{
+    return (word & 0xffffffff) + (word >> 32);
+}
+
+/* Two numbers, "?ddd?ddd" as the first octet is the highest, of which the digits are already taken off '0'; in `wrong`
+ * anything that is none, or larger than an octet. */
+static __always_inline __u64 two_octets(__u64 digits, __u64 *wrong)
+{
+    *wrong |= (digits | (digits + 0x0076767600767676)) & 0xff808080ff808080;
+    const __u64 octet = 0x000000ff000000ff;
+    __u64 numbers = (digits >> 16 & octet) * 100 + (digits >> 8 & octet) * 10 + (digits & octet);
+    *wrong |= numbers & 0xffffff00ffffff00;
+    return numbers >> 24 | (numbers & 0xff);
+}
+
+/* Compares suffix and class and returns the sum over suffix, type and class; in `wrong` what differs. */
+static __always_inline __u64 check_suffix(const __u8 *suffix, __u64 *wrong)
+{
+    __u64 sum = 0;
+    for (int i = 0; i < QUESTION_WORDS; i++) {
+        if (i < zone.question_words) {
+            __u64 word = *(const __u64 *)(suffix + 8 * i);
+            *wrong |= (word | zone.question[i].any) ^ zone.question[i].want;
+            sum += halves(word);
+        }
+    }
+    __u64 last = *(const __u64 *)(suffix + zone.question_octets - 8);
+    *wrong |= (last | zone.question_last.any) ^ zone.question_last.want;
+    const __u8 *rest = suffix + 8 * zone.question_words;
+    if (zone.question_octets & 4) {
+        sum += *(const __u32 *)rest;
+        rest += 4;
+    }
+    if (zone.question_octets & 2) {
+        sum += *(const __u16 *)rest;
+        rest += 2;
+    }
+    if (zone.question_octets & 1)
+        sum += bpf_htons(*rest << 8);
+    return sum;
+}
+
+/* Reads a plain OPT record of version 0 (RFC 6891 6.1.2). */
+static __always_inline void check_opt(const __u8 *opt, struct query *query, __u64 *wrong)
+{
+    *wrong |= opt[0] | opt[1] | (opt[2] ^ 41) | opt[6] | opt[9] | opt[10];
+    query->dnssec_ok = opt[7] & DNSSEC_OK;
+    if (zone.passes_dnssec_ok)
+        *wrong |= query->dnssec_ok;
+}
+
+/* Whether the datagram is a query of the form that is answered here. */
+static __always_inline int understand(const struct udphdr *udp, const void *end, struct query *query)
+{
+    const __u8 *dns = (const void *)(udp + 1);
+    const __u8 *question_end = dns + SUFFIX_AT + zone.question_octets;
+    if ((const void *)question_end > end)
+        return 0;
+    __u64 wrong = 0;
+    __u32 octets = sizeof(*udp) + SUFFIX_AT + zone.question_octets;
+    if (query->octets == octets) {
+        query->has_opt = 0;
+        query->dnssec_ok = 0;
+        wrong |= *(const __u64 *)(dns + 4) ^ zone.counts[0];
+    } else if (query->octets == octets + OPT_OCTETS && (const void *)question_end + OPT_OCTETS <= end) {
+        query->has_opt = 1;
+        wrong |= *(const __u64 *)(dns + 4) ^ zone.counts[1];
+        check_opt(question_end, query, &wrong);
+    } else {
+        return 0;
+    }
+    __u16 id = *(const __u16 *)dns, flags = *(const __u16 *)(dns + 2);
+    wrong |= flags & bpf_htons(DNS_QR_OPCODE);
+    __u64 first = *(const __u64 *)(dns + LABEL_AT), second = *(const __u64 *)(dns + LABEL_AT + 8);
+    query->sum += halves(first) + halves(second) + check_suffix(dns + SUFFIX_AT, &wrong);
+    query->sum += (__u64)id + (flags & bpf_htons(DNS_RD)) + udp->source + udp->dest;
+    __u64 high = two_octets(bpf_be64_to_cpu(first) ^ 0x0f3030302d303030, &wrong);
+    __u64 low = two_octets(bpf_be64_to_cpu(second) ^ 0x2d3030302d303030, &wrong);
+    __u64 address = high << 16 | low;
+    wrong |= (address & zone.names_mask) ^ zone.names_first;
+    query->address = address;
+    query->type = *(const __u16 *)(question_end - 4);
+    return !wrong;
+}
+
+static __always_inline void turn_ethernet(struct ethhdr *eth)
+{
+    __u16 *to = (__u16 *)eth->h_dest, *from = (__u16 *)eth->h_source;
+    for (int i = 0; i < ETH_ALEN / 2; i++) {
+        to[i] = from[i];
+        from[i] = place.mac[i];
+    }
+}
+
+static __always_inline void turn_ipv4(struct iphdr *ip, __u32 octets)
+{
+    __u32 from = ip->saddr;
+    *(__u16 *)ip = bpf_htons(IPV4_PLAIN << 8);
+    ip->tot_len = bpf_htons(sizeof(*ip) + octets);
+    ip->id = 0;
+    ip->frag_off = IPV4_DO_NOT_FRAGMENT;
+    ip->ttl = HOPS;
+    ip->check = 0;
+    ip->saddr = ip->daddr;
+    ip->daddr = from;
+    ip->check = ipv4_checksum(ip);
+}
+
+static __always_inline void turn_ipv6(struct ipv6hdr *ip, __u32 octets)
+{
+    __u32 *from = ip->saddr.in6_u.u6_addr32, *to = ip->daddr.in6_u.u6_addr32;
+    for (int i = 0; i < 4; i++) {
+        __u32 kept = from[i];
+        from[i] = to[i];
+        to[i] = kept;
+    }
+    *(__u32 *)ip = bpf_htonl(6 << 28);
+    ip->payload_len = bpf_htons(octets);
+    ip->hop_limit = HOPS;
+}
+
+/* Writes the record after the question; returns what the address adds to the sum. */
+static __always_inline __u64 write_record(__u8 *at, const volatile struct record *record, __u32 address, const int kind)
+{
+    for (int i = 0; i < RECORD_WORDS; i++) {
+        if (i < record->whole_words)
+            *(__u64 *)(at + 8 * i) = record->words[i];
+    }
+    *(__u64 *)(at + record->octets - 8) = record->last;
+    if (kind == A) {
+        __u32 octets = bpf_htonl(address);
+        *(__u32 *)(at + RDATA_AT) = octets;
+        return (__u64)octets << zone.turn;
+    }
+    if (kind == AAAA) {
+        __u64 high = bpf_cpu_to_be64((__u64)address >> zone.high_shift);
+        __u64 low = bpf_cpu_to_be64(((__u64)address & zone.low_mask) << zone.low_shift);
+        *(__u64 *)(at + RDATA_AT) |= high;
+        *(__u64 *)(at + RDATA_AT + 8) |= low;
+        return (halves(high) + halves(low)) << zone.turn;
+    }
+    return 0;
+}
+
+/* Makes the answer of the query's frame and sends it. */
+static __always_inline int answer(struct xdp_md *ctx, const struct query *query, const volatile struct record *record,
+                                  const int kind, const int is_ipv6, const int has_opt)
+{
+    __u32 question_end = sizeof(struct udphdr) + SUFFIX_AT + zone.question_octets;
+    __u32 octets = question_end + record->octets + (has_opt ? OPT_OCTETS : 0);
+    __u32 udp_at = query->udp_at;
+    long length = (void *)(long)ctx->data_end - (void *)(long)ctx->data;
+    if (bpf_xdp_adjust_tail(ctx, (int)(udp_at + octets) - (int)length)) {
+        COUNT(counters, NO_ROOM);
+        return XDP_PASS;
+    }
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    struct udphdr *udp = data + udp_at;
+    if ((void *)udp + octets > end)
+        return XDP_DROP;
+    __u8 *dns = (void *)(udp + 1), *tail = (void *)udp + question_end;
+    *(__u16 *)(dns + 2) = bpf_htons(DNS_QR_AA) | (*(__u16 *)(dns + 2) & bpf_htons(DNS_RD));
+    *(__u64 *)(dns + 4) = record->counts[has_opt];
+    __u64 sum = query->sum + record->sum[has_opt] + write_record(tail, record, query->address, kind);
+    if (has_opt) {
+        __u8 *opt = tail + record->octets;
+        *(__u64 *)opt = zone.opt;
+        opt[7] = query->dnssec_ok;
+        *(__u16 *)(opt + 8) = 0;
+        opt[10] = 0;
+        if (query->dnssec_ok)
+            sum += record->dnssec_ok_sum;
+    }
+    __u16 from = udp->source;
+    udp->source = udp->dest;
+    udp->dest = from;
+    udp->len = bpf_htons(octets);
+    udp->check = fold_udp(sum);
+    turn_ethernet(data);
+    if (is_ipv6)
+        turn_ipv6((void *)udp - sizeof(struct ipv6hdr), octets);
+    else
+        turn_ipv4((void *)udp - sizeof(struct iphdr), octets);
+    COUNT(counters, kind);
+    return place.redirects ? bpf_redirect(ctx->ingress_ifindex, 0) : XDP_TX;
+}
+
+static __always_inline int answer_kind(struct xdp_md *ctx, const struct query *query, const int is_ipv6,
+                                       const int has_opt)
+{
+    if (query->type == bpf_htons(A_TYPE))
+        return answer(ctx, query, &zone.a, A, is_ipv6, has_opt);
+    if (query->type != bpf_htons(AAAA_TYPE)) {
+        COUNT(counters, PASSED);
+        return XDP_PASS;
+    }
+    __u64 hash = (__u32)(query->address * 0x9e3779b1);
+    if (hash * 100 >> 32 < zone.aaaa_percent)
+        return answer(ctx, query, &zone.aaaa, AAAA, is_ipv6, has_opt);
+    return answer(ctx, query, &zone.no_data, NO_DATA, is_ipv6, has_opt);
+}
+
+/* Serves a datagram to one of our addresses and ports. */
+static __always_inline int serve(struct xdp_md *ctx, const struct udphdr *udp, const void *end, struct query *query,
+                                 const int is_ipv6)
+{
+    if (!udp->source || !understand(udp, end, query)) {
+        COUNT(counters, PASSED);
+        return XDP_PASS;
+    }
+    return query->has_opt ? answer_kind(ctx, query, is_ipv6, 1) : answer_kind(ctx, query, is_ipv6, 0);
+}
+
+static __always_inline int is_our_ipv4(__u32 address, __u16 port)
+{
+    for (int i = 0; i < ADDRESSES; i++) {
+        if (i < place.ipv4_count && !((address ^ place.ipv4[i]) | (port ^ place.ipv4_port[i])))
+            return 1;
+    }
+    return 0;
+}
+
+static __always_inline int is_our_ipv6(const __u32 *address, __u16 port)
+{
+    for (int i = 0; i < ADDRESSES; i++) {
+        if (i < place.ipv6_count &&
+            !((address[0] ^ place.ipv6[i][0]) | (address[1] ^ place.ipv6[i][1]) | (address[2] ^ place.ipv6[i][2]) |
+              (address[3] ^ place.ipv6[i][3]) | (port ^ place.ipv6_port[i])))
+            return 1;
+    }
+    return 0;
+}
+
+static __always_inline int serve_ipv4(struct xdp_md *ctx, const void *data, const void *end, __u32 at)
+{
+    const struct iphdr *ip = data + at;
+    const struct udphdr *udp = (const void *)(ip + 1);
+    if ((const void *)(udp + 1) > end || *(const __u8 *)ip != IPV4_PLAIN || ip->protocol != IPPROTO_UDP ||
+        (ip->frag_off & FRAGMENT) || !is_our_ipv4(ip->daddr, udp->dest))
+        return XDP_PASS;
+    /* Nobody's address, loopback, multicast and broadcast get no answer (RFC 1122 3.2.1.3); nor do we talk to us. */
+    __u32 network = bpf_ntohl(ip->saddr) >> 24;
+    if (!network || network == 127 || network >= 224 || ip->saddr == ip->daddr || ipv4_checksum(ip))
+        return XDP_PASS;
+    struct query query = {.udp_at = at + sizeof(*ip), .octets = bpf_ntohs(udp->len)};
+    if (bpf_ntohs(ip->tot_len) != sizeof(*ip) + query.octets)
+        return XDP_PASS;
+    query.sum = (__u64)ip->saddr + ip->daddr;
+    return serve(ctx, udp, end, &query, 0);
+}
+
+static __always_inline int serve_ipv6(struct xdp_md *ctx, const void *data, const void *end, __u32 at)
+{
+    const struct ipv6hdr *ip = data + at;
+    const struct udphdr *udp = (const void *)(ip + 1);
+    if ((const void *)(udp + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP ||
+        !is_our_ipv6(ip->daddr.in6_u.u6_addr32, udp->dest))
+        return XDP_PASS;
+    const __u32 *from = ip->saddr.in6_u.u6_addr32, *to = ip->daddr.in6_u.u6_addr32;
+    /* Neither `::` nor `::1` nor multicast asks (RFC 4291 2.5.2, 2.5.3, 2.7); nor do we. */
+    if (!(from[0] | from[1] | from[2]) || ip->saddr.in6_u.u6_addr8[0] == 0xff ||
+        !((from[0] ^ to[0]) | (from[1] ^ to[1]) | (from[2] ^ to[2]) | (from[3] ^ to[3])))
+        return XDP_PASS;
+    struct query query = {.udp_at = at + sizeof(*ip), .octets = bpf_ntohs(udp->len)};
+    if (bpf_ntohs(ip->payload_len) != query.octets)
+        return XDP_PASS;
+    for (int i = 0; i < 4; i++)
+        query.sum += (__u64)from[i] + to[i];
+    return serve(ctx, udp, end, &query, 1);
+}
+
+SEC("xdp")
+int authority(struct xdp_md *ctx)
+{
+    const void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    const struct ethhdr *eth = data;
+    if ((const void *)(eth + 1) > end)
+        return XDP_PASS;
+    const __u16 *to = (const __u16 *)eth->h_dest;
+    if ((to[0] ^ place.mac[0]) | (to[1] ^ place.mac[1]) | (to[2] ^ place.mac[2]))
+        return XDP_PASS;
+    __u16 type = eth->h_proto;
+    __u32 at = ETH_HLEN;
+    for (int i = 0; i < VLAN_TAGS; i++) {
+        if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
+            break;
+        if (data + at + 4 > end)
+            return XDP_PASS;
+        type = *(const __u16 *)(data + at + 2);
+        at += 4;
+    }
+    if (type == bpf_htons(ETH_P_IP))
+        return serve_ipv4(ctx, data, end, at);
+    if (type == bpf_htons(ETH_P_IPV6))
+        return serve_ipv6(ctx, data, end, at);
+    return XDP_PASS;
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,205 @@
+//! What the AuthDNS sees of the server under test: a bounded list of its queries.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dns64::wire::HEADER_LENGTH;
+use engine::random::mix;
+
+use super::responder::Query;
+use super::zone::Transport;
+
+/// Queries kept unless told otherwise: 32 MB.
+pub const OBSERVED_QUERIES: usize = 1_000_000;
+/// Queries for which a thread takes memory at once.
+const CHUNK_QUERIES: usize = 4096;
+/// The prime of the 64-bit FNV hash.
+const HASH_FACTOR: u64 = 0x0000_0100_0000_01b3;
+
+/// One query as it came, in 32 octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// When it came, in ns of the monotonic clock.
+    pub arrived_ns: u64,
+    /// A hash of QNAME without its case; 0 where there is no question.
+    pub name: u64,
+    /// A hash of the client's address.
+    pub client: u32,
+    /// The case of the first 32 octets of QNAME that are letters: a bit is set for upper case.
+    pub upper_case: u32,
+    /// The client's port.
+    pub port: u16,
+    /// The query's ID.
+    pub id: u16,
+    /// QTYPE; 0 where there is no question.
+    pub qtype: u16,
+    /// How it came.
+    pub transport: Transport,
+    /// How many letters QNAME has, at most 255.
+    pub letters: u8,
+}
+
+const _: () = assert!(size_of::<Observed>() == 32);
+
+/// Collects the queries that several threads see. The first ones are kept, up to a bound; later ones are only counted.
+#[derive(Debug)]
+pub struct Observer {
+    capacity: usize,
+    /// Queries for which no thread has taken memory.
+    room: AtomicUsize,
+    watching: AtomicBool,
+    stores: Mutex<Vec<Arc<Mutex<Store>>>>,
+}
+
+/// What one thread has seen.
+#[derive(Debug, Default)]
+struct Store {
+    chunks: Vec<Vec<Observed>>,
+    seen: u64,
+}
+
+/// What all threads have seen.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// The queries that were kept, in the order of their arrival.
+    pub queries: Vec<Observed>,
+    /// All queries seen: kept or only counted.
+    pub seen: u64,
+}
+
+impl Observer {
+    /// Keeps up to `capacity` queries. It watches from now on.
+    pub fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self {
+            capacity,
+            room: AtomicUsize::new(capacity),
+            watching: AtomicBool::new(true),
+            stores: Mutex::default(),
+        })
+    }
+
+    /// How many queries it keeps.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Watches or looks away.
+    pub fn watch(&self, watching: bool) {
+        self.watching.store(watching, Ordering::Relaxed);
+    }
+
+    /// Takes what was seen, and begins anew.
+    pub fn take(&self) -> Observation {
+        let mut observation = Observation::default();
+        for store in self.stores.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let Store { chunks, seen } = std::mem::take(&mut *lock(store));
+            observation.queries.extend(chunks.into_iter().flatten());
+            observation.seen += seen;
+        }
+        self.room.store(self.capacity, Ordering::Relaxed);
+        // Stable: those of one thread and one reading of the clock keep their order.
+        observation.queries.sort_by_key(|query| query.arrived_ns);
+        observation
+    }
+
+    /// What one thread notes with.
+    pub(super) fn recorder(self: &Arc<Self>) -> Recorder {
+        let store = Arc::<Mutex<Store>>::default();
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
+        Recorder { observer: self.clone(), store }
+    }
+
+    /// Room for some more queries, if there is any.
+    fn chunk(&self) -> Option<Vec<Observed>> {
+        let take = |room: usize| (room > 0).then(|| room - room.min(CHUNK_QUERIES));
+        let before = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(Vec::with_capacity(before.min(CHUNK_QUERIES)))
+    }
+}
+
+fn lock(store: &Mutex<Store>) -> std::sync::MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The hand of one thread. Its lock is taken by nobody else but at the end.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    observer: Arc<Observer>,
+    store: Arc<Mutex<Store>>,
+}
+
+impl Recorder {
+    /// Notes a query, if the observer watches.
+    pub fn note(&mut self, query: &Query<'_>) {
+        if !self.observer.watching.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut store = lock(&self.store);
+        store.seen += 1;
+        if store.chunks.last().is_none_or(|chunk| chunk.len() == chunk.capacity()) {
+            let Some(chunk) = self.observer.chunk() else { return };
+            store.chunks.push(chunk);
+        }
+        if let Some(chunk) = store.chunks.last_mut() {
+            chunk.push(Observed::read(query));
+        }
+    }
+}
+
+impl Observed {
+    fn read(query: &Query<'_>) -> Self {
+        let id = query.octets.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
+        let name = QueryName::read(query.octets.get(HEADER_LENGTH..).unwrap_or_default());
+        Self {
+            arrived_ns: query.arrived_ns,
+            name: name.hash,
+            client: client_hash(query.from),
+            upper_case: name.upper_case,
+            port: query.from.port(),
+            id,
+            qtype: name.qtype,
+            transport: query.transport,
+            letters: name.letters,
+        }
+    }
+}
+
+/// What is kept of a question.
+#[derive(Default)]
+struct QueryName {
+    hash: u64,
+    upper_case: u32,
+    qtype: u16,
+    letters: u8,
+}
+
+impl QueryName {
+    /// Reads QNAME and QTYPE; nothing of them counts where they are cut off.
+    fn read(question: &[u8]) -> Self {
+        let mut name = Self::default();
+        let mut at = 0;
+        while let Some(&length) = question.get(at).filter(|length| **length != 0) {
+            at += usize::from(length) + 1;
+        }
+        let Some(&[high, low]) = question.get(at + 1..).and_then(|rest| rest.first_chunk()) else {
+            return name;
+        };
+        name.qtype = u16::from_be_bytes([high, low]);
+        for (index, octet) in question[..at].iter().enumerate() {
+            name.hash = (name.hash ^ u64::from(octet.to_ascii_lowercase())).wrapping_mul(HASH_FACTOR);
+            name.letters = name.letters.saturating_add(u8::from(octet.is_ascii_alphabetic()));
+            name.upper_case |= u32::from(octet.is_ascii_uppercase()).checked_shl(index as u32).unwrap_or(0);
+        }
+        name.hash = mix(name.hash.wrapping_add(HASH_FACTOR));
+        name
+    }
+}
+
+fn client_hash(client: SocketAddr) -> u32 {
+    let bits = match client.ip() {
+        IpAddr::V4(ip) => ip.to_bits().into(),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    (mix(bits as u64 ^ mix((bits >> 64) as u64)) >> 32) as u32
+}
