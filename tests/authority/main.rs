@@ -3,6 +3,6 @@
 
 mod frames;
 mod kernel;
-mod peers;
+mod resolvers;
 mod server;
 mod zone;
