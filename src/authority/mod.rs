@@ -10,6 +10,7 @@ mod counters;
 mod delayed;
 pub mod faults;
 mod hot;
+mod kernel;
 mod observe;
 mod outbox;
 mod responder;
@@ -21,7 +22,7 @@ mod udp;
 mod worker;
 mod zone;
 
-pub use backend::Io;
+pub use backend::{Io, IoRefusal};
 pub use counters::{Counters, Traffic};
 pub use delayed::Delayed;
 pub use observe::{OBSERVED_QUERIES, Observation, Observed, Observer};
