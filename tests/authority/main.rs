@@ -5,5 +5,6 @@ mod faults;
 mod frames;
 mod kernel;
 mod resolvers;
+mod rules;
 mod server;
 mod zone;

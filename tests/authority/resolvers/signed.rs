@@ -47,11 +47,11 @@ const PROVEN: [(&str, Rtype, Rcode, &str); 16] = [
     ("257.0.10.in-addr.arpa", Rtype::PTR, Rcode::NXDOMAIN, ""),
 ];
 
-fn validate(setup: Setup) {
+fn validate(setup: &Setup) {
     let config = signed_config(now_s() - DAY_S / 2);
     let anchors = Zone::new(config.clone()).unwrap().trust_anchors();
     let authority = start_authority(config);
-    let setup = Setup { anchors, ..setup };
+    let setup = Setup { anchors, ..setup.clone() };
     let Some(running) = Running::start(&setup, authority.local_addrs()[0].port()) else { return };
     for (name, qtype, rcode, end) in PROVEN {
         for offer in [Some((1232, true)), Some((1232, false)), None] {
@@ -69,47 +69,47 @@ fn validate(setup: Setup) {
 
 #[test]
 fn bind_validates() {
-    validate(Resolver::Bind.setup());
+    validate(&Resolver::Bind.setup());
 }
 
 #[test]
 fn bind_validates_as_it_iterates() {
-    validate(Setup { iterates: true, ..Resolver::Bind.setup() });
+    validate(&Setup { iterates: true, ..Resolver::Bind.setup() });
 }
 
 #[test]
 fn bind_validates_over_tcp() {
-    validate(Setup { tcp: true, ..Resolver::Bind.setup() });
+    validate(&Setup { tcp: true, ..Resolver::Bind.setup() });
 }
 
 #[test]
 fn unbound_validates() {
-    validate(Resolver::Unbound.setup());
+    validate(&Resolver::Unbound.setup());
 }
 
 #[test]
 fn unbound_validates_as_it_iterates() {
-    validate(Setup { iterates: true, ..Resolver::Unbound.setup() });
+    validate(&Setup { iterates: true, ..Resolver::Unbound.setup() });
 }
 
 #[test]
 fn unbound_validates_over_tcp() {
-    validate(Setup { tcp: true, ..Resolver::Unbound.setup() });
+    validate(&Setup { tcp: true, ..Resolver::Unbound.setup() });
 }
 
 #[test]
 fn powerdns_recursor_validates() {
-    validate(Resolver::Powerdns.setup());
+    validate(&Resolver::Powerdns.setup());
 }
 
 #[test]
 fn knot_resolver_validates() {
-    validate(Resolver::Knot.setup());
+    validate(&Resolver::Knot.setup());
 }
 
 #[test]
 fn knot_resolver_validates_over_tcp() {
-    validate(Setup { tcp: true, ..Resolver::Knot.setup() });
+    validate(&Setup { tcp: true, ..Resolver::Knot.setup() });
 }
 
 /// Every resolver must answer SERVFAIL where what it trusts and the zone do not agree.
