@@ -24,7 +24,7 @@ mod zone;
 pub use backend::Io;
 pub use counters::{Counters, Traffic};
 pub use delayed::Delayed;
-pub use observe::{OBSERVED_QUERIES, Observation, Observed, Observer};
+pub use observe::{OBSERVED_QUERIES, Observation, Observer};
 pub use responder::{Query, Reply, Responder};
 pub use server::{Authority, AuthorityConfig, StartError};
 pub use tcp::TcpLimits;
