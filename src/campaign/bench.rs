@@ -9,6 +9,7 @@ use engine::statistics::summarize;
 
 use super::progress::{Doing, Progress, short_duration, trial_line};
 use super::selftest::Certification;
+use super::site::Looped;
 use super::tester::{Auth, MeasureError, Target, Tester, Tried};
 use super::{Plan, Store, bottleneck, checklist};
 use crate::report;
@@ -25,7 +26,7 @@ pub struct Bench<'a> {
     /// Its AuthDNS, if it is ours.
     pub auth: Option<Auth>,
     /// The Tester looped back: the AuthDNS that answers every AAAA itself. `None` leaves the self-test out.
-    pub selftest: Option<(Target, Auth)>,
+    pub selftest: Option<Looped>,
     /// Where the record goes.
     pub store: Store,
     /// What the person sees.
@@ -118,7 +119,7 @@ impl Bench<'_> {
     }
 
     fn self_test(&mut self, results: &mut Results) -> Result<(), Ended> {
-        let Some((target, auth)) = &self.selftest else { return Ok(()) };
+        let Some(Looped { target, auth, .. }) = &self.selftest else { return Ok(()) };
         let wanted_qps = self.plan.range_qps[1];
         let certification = Certification {
             target,

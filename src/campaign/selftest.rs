@@ -1,6 +1,5 @@
 //! The self-test of RFC 8219 9.2.1: the Measurer asks the AuthDNS directly, which answers every AAAA itself.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +10,10 @@ use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
 
 use super::progress::{Doing, Progress, trial_line};
 use super::tester::{Auth, MeasureError, Target, Tester};
-use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
+use crate::authority::{Zone, ZoneConfig};
 
-/// 2 * (1 + delta) with delta = 0.1: the Tester must be that much faster than the rate it is used at.
-pub const SELFTEST_FACTOR: f64 = 2.2;
+/// 2 * (1 + delta) with delta = 0.1: the Tester must be that much faster than the rate it is used at; in tenths.
+const FACTOR_TENTHS: u64 = 22;
 /// Replies must come within this share of the timeout.
 const TIMEOUT_SHARE: u64 = 4;
 /// Length of the trials that look for the rate, in ns.
@@ -26,21 +25,18 @@ const LOWEST_QPS: u64 = 1000;
 /// Attempts at one rate: a pause of the machine is no property of the Tester.
 const ATTEMPTS: u32 = 3;
 
-/// The AuthDNS of the self-test: every name of the target has a AAAA record, the one that the target expects.
+/// The zone of the self-test: every name of the target has a AAAA record, the one that the target expects.
 ///
 /// # Errors
-/// An address is in use, or the suffix is no zone's name: one line.
-pub fn direct_auth(target: &Target, listen: &[SocketAddr], hosted: bool) -> Result<Auth, String> {
+/// The suffix is no zone's name: one line.
+pub fn direct_zone(target: &Target) -> Result<Arc<Zone>, String> {
     let config = ZoneConfig {
         suffix: target.workload.suffix.to_string(),
         aaaa_share_percent: 100,
         aaaa_prefix: target.workload.prefix,
         ..ZoneConfig::default()
     };
-    let zone = Zone::new(config).map_err(|error| error.to_string())?;
-    let config = AuthorityConfig { listen: listen.to_vec(), tcp: None, ..AuthorityConfig::default() };
-    let authority = Authority::start(Arc::new(zone), &config).map_err(|error| error.to_string())?;
-    Ok(Auth { authority, hosted })
+    Zone::new(config).map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// The self-test: whom to ask, for which rates, how long.
@@ -94,6 +90,16 @@ impl Certification<'_> {
             r = lower(r, wanted_qps);
         }
         Ok(selftest)
+    }
+
+    /// A trial without a record: whether every answer was valid and in time.
+    ///
+    /// # Errors
+    /// Those of a trial.
+    pub fn look(&self, tester: &mut Tester, rate_qps: u64) -> Result<bool, MeasureError> {
+        let target = self.looped(rate_qps)?;
+        let mut selftest = SelfTest { required_qps: rate_qps, ..SelfTest::default() };
+        self.attempt(tester, &target, self.trial_ns, &mut selftest)
     }
 
     fn begin(&self, target: &Target, wanted_qps: u64) -> SelfTest {
@@ -169,6 +175,6 @@ fn lower(r: u64, wanted_qps: u64) -> u64 {
 }
 
 /// The rate at which the self-test for `r` runs, in q/s.
-fn required_qps(r: u64) -> u64 {
-    (r as f64 * SELFTEST_FACTOR).ceil() as u64
+pub fn required_qps(r: u64) -> u64 {
+    r.saturating_mul(FACTOR_TENTHS).div_ceil(10)
 }

@@ -1,6 +1,7 @@
 //! `sextant bench`: the main job.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,14 +10,17 @@ use std::time::Duration;
 
 use clap::Args;
 use engine::record::Dut;
+use net::bpf::Attached;
 
 use super::common::{Failure, QueryArgs, TesterArgs};
 use super::measurement::{Conduct, SearchOptions, conduct};
 use super::outputs::OutputArgs;
+use super::site::{SiteArgs, looped};
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
-use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
-use crate::campaign::{Auth, Progress, Target, Tester, direct_auth, empty_results, reachable};
+use crate::authority::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
+use crate::campaign::{Auth, DUT_PORT, PathChoice, Progress, Site, Target, Tester, empty_results, reachable};
 use crate::lab::environment::{Manifest, preflight};
+use crate::lab::network::Role;
 use crate::lab::peers::{self, PeerSettings, Probe, RunningPeer};
 
 /// Options of `sextant bench`.
@@ -39,9 +43,6 @@ pub struct BenchArgs {
     /// 127.0.0.1:5300 with --dut]
     #[arg(long, value_name = "ADDR:PORT")]
     auth_listen: Option<SocketAddr>,
-    /// Threads of the AuthDNS; 0: the Measurer's first thread does its work [default: 0, and 1 on 4 processors or more]
-    #[arg(long, value_name = "N")]
-    auth_threads: Option<usize>,
     /// Processors of the server under test [default: those that the Tester leaves]
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "dut")]
     dut_cpus: Vec<usize>,
@@ -54,6 +55,8 @@ pub struct BenchArgs {
     query: QueryArgs,
     #[command(flatten)]
     tester: TesterArgs,
+    #[command(flatten)]
+    site: SiteArgs,
     #[command(flatten)]
     outputs: OutputArgs,
 }
@@ -86,22 +89,20 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let peer = || peers::find(&args.peer).map(|peer| peer.name()).map_err(peer_failure);
     let name = args.dut.map_or_else(peer, |_| Ok("external"))?;
     let store = args.search.store(name)?;
-    let lab = Lab::start(args, &tester).inspect_err(|_| store.discard())?;
-    tester.alone = lab.running.is_some() && lab.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
-    let target = Target { server: lab.server, pid: lab.pid(), ..target };
-    let loop_listen = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
-    let hosted = lab.auth.hosted;
-    let looped = direct_auth(&target, &[loop_listen], hosted)
-        .map_err(|error| Failure::new(EXIT_UNFIT, error))
-        .inspect_err(|_| store.discard())?;
-    let loop_target = Target { server: looped.authority.local_addrs()[0], pid: None, ..target.clone() };
+    let discard = |_: &Failure| store.discard();
+    let site = args.site(&progress).inspect_err(discard)?;
+    let wanted = args.site.wanted(&site, &args.tester).inspect_err(discard)?;
+    let looped = looped(&site, &mut tester, &target, &wanted, &progress).inspect_err(discard)?;
+    let servers = Servers::start(args, &site, &tester, &looped.auth).inspect_err(discard)?;
+    tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
+    let target = Target { server: servers.server, pid: servers.pid(), ..target };
 
     let mut results = empty_results("bench");
-    results.dut = lab.dut.clone();
+    results.dut = servers.dut.clone();
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.ttl_s = Some(args.ttl);
-    results.settings.auth = lab.auth_in_words();
-    let Lab { auth, mut running, .. } = lab;
+    results.settings.auth = servers.auth_in_words();
+    let Servers { auth, mut running, .. } = servers;
     let mut alive =
         || running.as_mut().map_or(Ok(()), |peer| peer.check_alive().map_err(|died| died.to_string()));
     let measured = conduct(
@@ -112,7 +113,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
             tester,
             target,
             auth: Some(auth),
-            selftest: Some((loop_target, looped)),
+            selftest: Some(looped),
             progress,
             alive: &mut alive,
             before,
@@ -139,42 +140,62 @@ fn check_machine(manifest: &Manifest) -> Result<(), Failure> {
     })
 }
 
+impl BenchArgs {
+    /// A server of the user's is on this machine or beyond, and so is an AuthDNS at an address of the user's choice.
+    fn site(&self, progress: &Progress) -> Result<Site, Failure> {
+        let on_loopback = self.dut.is_some() || self.auth_listen.is_some();
+        match self.site.path {
+            PathChoice::Lab if on_loopback => {
+                let message =
+                    "--path lab is for servers that sextant starts: leave out --dut and --auth-listen";
+                Err(Failure::new(EXIT_USAGE, message))
+            }
+            _ if on_loopback => Ok(Site::Loopback),
+            _ => self.site.make(progress).map(|(site, _)| site),
+        }
+    }
+}
+
 /// The servers around the Measurer.
-struct Lab {
+struct Servers {
     auth: Auth,
     server: SocketAddr,
     running: Option<RunningPeer>,
     dut: Dut,
     auth_cpus: Vec<usize>,
+    /// Lets the DUT receive what an XDP program of the AuthDNS sends.
+    _pass: Option<Attached>,
 }
 
-/// On this many processors and more the AuthDNS has one of its own.
-const OWN_AUTH_PROCESSOR_FROM: usize = 4;
-
-impl Lab {
-    fn start(args: &BenchArgs, tester: &Tester) -> Result<Self, Failure> {
+impl Servers {
+    /// Starts them; the AuthDNS works as that of the self-test does.
+    fn start(args: &BenchArgs, site: &Site, tester: &Tester, looped: &Auth) -> Result<Self, Failure> {
+        let unfit = |error: io::Error| Failure::new(EXIT_UNFIT, error);
         let usable = net::cpu::available();
+        let (io, hosted) = (looped.authority.io(), looped.hosted);
         let mut free: Vec<usize> = usable.iter().copied().filter(|cpu| !tester.cpus.contains(cpu)).collect();
-        let auth_threads = args.auth_threads.unwrap_or(usize::from(usable.len() >= OWN_AUTH_PROCESSOR_FROM));
-        let auth_cpus = free.split_off(free.len() - auth_threads.min(free.len().saturating_sub(1)));
-        let auth = start_auth(args, auth_threads, &auth_cpus)?;
+        // A program in the kernel works where its queries come from.
+        let busy = if hosted || io == Io::Kernel { 0 } else { args.site.auth_threads.unwrap_or(1).max(1) };
+        let auth_cpus = free.split_off(free.len() - busy.min(free.len().saturating_sub(1)));
+        let auth = start_auth(args, site, (io, hosted), &auth_cpus)?;
+        let pass = site.hold_pass(Role::Dut, io).map_err(unfit)?;
         let auth_at = reachable(auth.authority.local_addrs()[0]);
         let probe = probe(args, tester)?;
         if let Some(server) = args.dut {
             external_is_ready(&probe, server, auth_at, args, &tester.stop)?;
             let dut = Dut { name: "external".into(), address: server.to_string(), ..Dut::default() };
-            return Ok(Self { auth, server, running: None, dut, auth_cpus });
+            return Ok(Self { auth, server, running: None, dut, auth_cpus, _pass: pass });
         }
         let cpus = match (args.dut_cpus.as_slice(), free.as_slice()) {
             ([], []) => usable,
             ([], free) => free.to_vec(),
             (chosen, _) => chosen.to_vec(),
         };
-        let peer = peers::find(&args.peer).map_err(peer_failure)?;
-        let listen =
-            peers::free_port(IpAddr::V6(Ipv6Addr::LOCALHOST)).map_err(|e| Failure::new(EXIT_UNFIT, e))?;
-        let settings = PeerSettings::new(listen, auth_at, args.query.prefix, args.query.suffix, cpus.clone());
-        let running = peers::start(peer, settings, &probe, &tester.stop).map_err(peer_failure)?;
+        let listen = match site {
+            Site::Loopback => peers::free_port(site.dut()).map_err(unfit)?,
+            Site::Lab(_) => (site.dut(), DUT_PORT).into(),
+        };
+        let running = start_peer(args, site, (listen, auth_at), &cpus, &probe, &tester.stop)?;
         let dut = Dut {
             name: running.name.into(),
             version: running.version.clone(),
@@ -182,7 +203,7 @@ impl Lab {
             cpus,
             configuration: Some(running.configuration.clone()),
         };
-        Ok(Self { auth, server: listen, running: Some(running), dut, auth_cpus })
+        Ok(Self { auth, server: listen, running: Some(running), dut, auth_cpus, _pass: pass })
     }
 
     fn pid(&self) -> Option<u32> {
@@ -190,19 +211,44 @@ impl Lab {
     }
 
     fn auth_in_words(&self) -> String {
-        let at = self.auth.authority.local_addrs()[0];
+        let (at, io) = (self.auth.authority.local_addrs()[0], self.auth.authority.io());
         match (self.auth.hosted, self.auth_cpus.as_slice()) {
             (true, _) => format!("{at}, in the Measurer's first thread"),
-            (false, []) => format!("{at}, threads of its own"),
-            (false, cpus) => format!("{at}, threads on processors {cpus:?}"),
+            (false, _) if io == Io::Kernel => format!("{at}, in the kernel"),
+            (false, []) => format!("{at}, io {io}, threads of its own"),
+            (false, cpus) => format!("{at}, io {io}, threads on processors {cpus:?}"),
         }
     }
 }
 
-fn start_auth(args: &BenchArgs, threads: usize, cpus: &[usize]) -> Result<Auth, Failure> {
-    let default = if args.dut.is_some() { "127.0.0.1:5300" } else { "127.0.0.1:0" };
-    let listen = args.auth_listen.map_or_else(|| default.parse(), Ok);
-    let listen = listen.map_err(|error| Failure::new(EXIT_USAGE, format!("{default}: {error}")))?;
+/// Starts the server and asks it as the Tester will.
+fn start_peer(
+    args: &BenchArgs,
+    site: &Site,
+    (listen, auth): (SocketAddr, SocketAddr),
+    cpus: &[usize],
+    probe: &Probe,
+    stop: &AtomicBool,
+) -> Result<RunningPeer, Failure> {
+    let peer = peers::find(&args.peer).map_err(peer_failure)?;
+    let mut settings = PeerSettings::new(listen, auth, args.query.prefix, args.query.suffix, cpus.to_vec());
+    settings.namespace = site.namespace(Role::Dut);
+    let started = site.at(Role::Tester, || peers::start(peer, settings, probe, stop));
+    started.map_err(|error| Failure::new(EXIT_UNFIT, error))?.map_err(peer_failure)
+}
+
+/// The AuthDNS behind the DUT.
+fn start_auth(
+    args: &BenchArgs,
+    site: &Site,
+    (io, hosted): (Io, bool),
+    cpus: &[usize],
+) -> Result<Auth, Failure> {
+    let own: SocketAddr = if args.dut.is_some() {
+        (Ipv4Addr::LOCALHOST, EXTERNAL_AUTH_PORT).into()
+    } else {
+        site.auth_for_dut()
+    };
     let zone = ZoneConfig {
         suffix: args.query.suffix.to_string(),
         ttl_s: args.ttl,
@@ -213,14 +259,18 @@ fn start_auth(args: &BenchArgs, threads: usize, cpus: &[usize]) -> Result<Auth, 
     };
     let zone = Zone::new(zone).map_err(|error| Failure::new(EXIT_USAGE, error))?;
     let config = AuthorityConfig {
-        listen: vec![listen],
-        threads: threads.max(1),
+        listen: vec![args.auth_listen.unwrap_or(own)],
+        threads: args.site.auth_threads.unwrap_or(1).max(1),
         cpus: cpus.to_vec(),
+        io,
+        device: site.device(Role::Auth, Role::Dut),
         ..AuthorityConfig::default()
     };
-    let authority =
-        Authority::start(Arc::new(zone), &config).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
-    Ok(Auth { authority, hosted: threads == 0 })
+    let started = site.at(Role::Auth, || Authority::start(Arc::new(zone), &config));
+    let authority = started
+        .map_err(|error| Failure::new(EXIT_UNFIT, error))?
+        .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    Ok(Auth { authority, hosted })
 }
 
 /// The name before the first one: the search comes to it last.
@@ -234,6 +284,8 @@ fn probe(args: &BenchArgs, tester: &Tester) -> Result<Probe, Failure> {
     Ok(probe)
 }
 
+/// The port of the AuthDNS that a server of the user's forwards to, unless told otherwise.
+const EXTERNAL_AUTH_PORT: u16 = 5300;
 /// How long a server that somebody else runs may take to its first right answer.
 const EXTERNAL_READY: Duration = Duration::from_secs(5);
 

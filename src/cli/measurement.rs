@@ -12,7 +12,7 @@ use super::common::{Failure, print, print_json, rate, seconds};
 use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::{
-    self, Auth, Bench, Ended, Plan, Preset, Progress, Store, Target, Tester, short_duration,
+    self, Auth, Bench, Ended, Looped, Plan, Preset, Progress, Store, Target, Tester, short_duration,
 };
 use crate::lab::environment::{Manifest, facts, preflight};
 use crate::report;
@@ -133,7 +133,7 @@ pub struct Conduct<'a> {
     /// Its AuthDNS, if it is ours.
     pub auth: Option<Auth>,
     /// The Tester looped back.
-    pub selftest: Option<(Target, Auth)>,
+    pub selftest: Option<Looped>,
     /// What the person sees.
     pub progress: Progress,
     /// Whether the server still runs.

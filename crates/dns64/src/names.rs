@@ -209,7 +209,8 @@ mod tests {
     fn short_labels_have_no_leading_zeros() {
         assert_eq!(parse_short_label(b"10-0-63-255"), Some([10, 0, 63, 255].into()));
         assert_eq!(parse_short_label(b"100-100-100-100"), Some([100; 4].into()));
-        for wrong in ["010-0-0-7", "10-0-0", "10-0-0-7-1", "10-0-0-256", "10-0-+1-7", "10--0-7", "10-0-0-00", ""]
+        for wrong in
+            ["010-0-0-7", "10-0-0", "10-0-0-7-1", "10-0-0-256", "10-0-+1-7", "10--0-7", "10-0-0-00", ""]
         {
             assert_eq!(parse_short_label(wrong.as_bytes()), None, "{wrong}");
         }
