@@ -1,8 +1,14 @@
 //! The ways of answering over UDP: `--io`.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use clap::ValueEnum;
+
+use super::counters::Counters;
+use super::kernel::KernelService;
+use super::server::{AuthorityConfig, StartError};
+use super::zone::Zone;
 
 /// How queries come in and answers leave over UDP. TCP is always served by sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -26,5 +32,64 @@ impl fmt::Display for Io {
             Self::Xdp => "xdp",
             Self::Kernel => "kernel",
         })
+    }
+}
+
+/// Why a way of answering cannot do what is asked of it; each text is one line that says what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IoRefusal {
+    /// Something else must be asked for.
+    Usage(String),
+    /// The device, the kernel or the privileges are not fit.
+    Environment(String),
+}
+
+impl fmt::Display for IoRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(reason) | Self::Environment(reason)) = self;
+        f.write_str(reason)
+    }
+}
+
+/// What answers over UDP beside the sockets.
+pub(super) struct Backend {
+    kernel: Option<KernelService>,
+    /// See [`super::Authority::io_in_words`].
+    pub words: String,
+}
+
+impl Backend {
+    /// Starts what the configuration asks for, for sockets that are bound to `addresses`.
+    pub fn start(
+        config: &AuthorityConfig,
+        zone: &Zone,
+        addresses: &[SocketAddr],
+    ) -> Result<Self, StartError> {
+        let sockets = |words: String| Self { kernel: None, words };
+        if config.io == Io::Udp {
+            return Ok(sockets("udp".to_owned()));
+        }
+        if config.io == Io::Xdp {
+            let reason = "not in this build; use --io kernel or udp".to_owned();
+            return Err(StartError::Io(Io::Xdp, IoRefusal::Usage(reason)));
+        }
+        match KernelService::start(zone, addresses, config.device.as_deref()) {
+            Ok(kernel) => Ok(Self { words: format!("kernel ({})", kernel.places()), kernel: Some(kernel) }),
+            Err(why) if config.io == Io::Auto => Ok(sockets(format!("udp (not kernel: {why})"))),
+            Err(why) => Err(StartError::Io(config.io, why)),
+        }
+    }
+
+    /// What was chosen.
+    pub fn io(&self) -> Io {
+        if self.kernel.is_some() { Io::Kernel } else { Io::Udp }
+    }
+
+    /// Adds what was counted beside the sockets.
+    pub fn add_to(&self, counters: &mut Counters) {
+        if let Some(kernel) = &self.kernel {
+            counters.udp += kernel.traffic();
+            (counters.kernel_passed, counters.kernel_no_room) = kernel.passed();
+        }
     }
 }

@@ -147,6 +147,10 @@ pub struct Counters {
     pub udp_socket_drops: u64,
     /// Times that a socket reported an error on receiving.
     pub udp_receive_failures: u64,
+    /// Queries that the XDP program left to the sockets, which count them too.
+    pub kernel_passed: u64,
+    /// Of these, the ones whose frames had no room for the answer.
+    pub kernel_no_room: u64,
     /// TCP connections served.
     pub tcp_connections: u64,
     /// TCP connections closed at once because the limit was reached.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use net::udp::Options;
 
-use super::backend::Io;
+use super::backend::{Backend, Io, IoRefusal};
 use super::counters::Counters;
 use super::faults::Faults;
 use super::observe::Observer;
@@ -56,7 +56,7 @@ impl Default for AuthorityConfig {
             socket_buffer_octets: SOCKET_BUFFER_OCTETS,
             faults: None,
             observer: None,
-            io: Io::default(),
+            io: Io::Udp,
             device: None,
         }
     }
@@ -79,7 +79,7 @@ pub enum StartError {
     /// A thread could not be started, or not on its processor.
     Thread(io::Error),
     /// This way of answering cannot do what is asked of it, with the reason.
-    Io(Io, String),
+    Io(Io, IoRefusal),
 }
 
 impl fmt::Display for StartError {
@@ -121,7 +121,7 @@ pub struct Authority {
     udp_gauges: Vec<UdpGauge>,
     tcp_gauge: Arc<TcpGauge>,
     receive_failures: Arc<AtomicU64>,
-    io: Io,
+    backend: Backend,
 }
 
 impl Authority {
@@ -133,11 +133,7 @@ impl Authority {
         if config.listen.is_empty() {
             return Err(StartError::NoAddress);
         }
-        let responder = Responder::new(zone, config.faults.clone(), config.observer.clone());
-        let io = match config.io {
-            Io::Auto | Io::Udp => Io::Udp,
-            io => return Err(StartError::Io(io, "not in this build; use --io udp".to_owned())),
-        };
+        let responder = Responder::new(zone.clone(), config.faults.clone(), config.observer.clone());
         let mut services: Vec<Vec<UdpService>> = (0..config.threads.max(1)).map(|_| Vec::new()).collect();
         let (mut listeners, mut local_addrs) = (Vec::new(), Vec::new());
         for &address in &config.listen {
@@ -157,12 +153,14 @@ impl Authority {
             let worker = Worker::start(index, cpu, services, receive_failures.clone());
             workers.push(worker.map_err(StartError::Thread)?);
         }
+        // Last, so that the sockets serve what it passes.
+        let backend = Backend::start(config, &zone, &local_addrs)?;
         let tcp = config
             .tcp
             .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))
             .transpose()
             .map_err(StartError::Thread)?;
-        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, io })
+        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, backend })
     }
 
     /// The addresses it answers on, in the order of [`AuthorityConfig::listen`], with the ports that were free.
@@ -172,7 +170,12 @@ impl Authority {
 
     /// How it answers over UDP: what [`AuthorityConfig::io`] came to, never [`Io::Auto`].
     pub fn io(&self) -> Io {
-        self.io
+        self.backend.io()
+    }
+
+    /// The same for people: where and how, and if [`Io::Auto`] did not come to the fastest, why.
+    pub fn io_in_words(&self) -> &str {
+        &self.backend.words
     }
 
     /// What has been counted since the start, by all threads and by those that have taken sockets.
@@ -188,6 +191,7 @@ impl Authority {
             counters.udp += gauge.traffic();
             counters.udp_socket_drops += gauge.socket_drops();
         }
+        self.backend.add_to(&mut counters);
         counters
     }
 

@@ -17,6 +17,7 @@ pub mod selftest;
 mod site;
 pub mod trial;
 mod workload;
+pub mod zone;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -63,6 +64,8 @@ enum Command {
     Selftest(selftest::SelftestArgs),
     /// The AuthDNS
     Auth(auth::AuthArgs),
+    /// The AuthDNS's zone as a file, with another server's configuration for it
+    Zone(zone::Arguments),
     /// What limits this machine, before any server does
     Preflight(preflight::PreflightArgs),
     /// The servers that can be measured
@@ -89,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Search(args) => search::run(&args),
         Command::Selftest(args) => selftest::run(&args),
         Command::Auth(args) => return auth::run(&args),
+        Command::Zone(args) => zone::run(&args),
         Command::Preflight(args) => preflight::run(&args),
         Command::Echo(args) => echo::run(&args),
         Command::Lab(args) => lab::run(&args),

@@ -20,7 +20,7 @@ pub fn can_run() -> bool {
 
 fn load(zone: &Zone) -> Answerer {
     let listen = SERVERS.map(|server| server.parse().unwrap());
-    Answerer::load(&zone.hot_zone(), &listen, SERVER_MAC, false).unwrap()
+    Answerer::load(&zone.hot_zone().unwrap(), &listen, SERVER_MAC, false).unwrap()
 }
 
 /// Zones of all kinds that the program must know, with suffixes of all lengths modulo eight.
