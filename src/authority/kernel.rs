@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use net::bpf::BpfError;
-use net::kernel::{AnswererCounters, AnswererOnDevice, SUFFIX_OCTETS_MAX};
+use net::kernel::{AnswererCounters, AnswererOnDevice, HotZone, SUFFIX_OCTETS_MAX};
 use net::link::{self, Assigned, Device};
 
 use super::backend::IoRefusal;
@@ -29,8 +29,7 @@ impl KernelService {
     /// # Errors
     /// Why not, in one line. Nothing is left on any device then.
     pub fn start(zone: &Zone, listen: &[SocketAddr], device: Option<&str>) -> Result<Self, IoRefusal> {
-        check(zone)?;
-        let hot = zone.hot_zone();
+        let hot = usual(zone)?;
         let start = |site: Site| {
             AnswererOnDevice::start(&hot, &site.addresses, site.device, None).map_err(|error| advise(&error))
         };
@@ -66,9 +65,14 @@ impl KernelService {
     }
 }
 
-/// What the program cannot do.
-fn check(zone: &Zone) -> Result<(), IoRefusal> {
-    let octets = zone.hot_zone().suffix.len();
+/// What the program answers from, if it can.
+fn usual(zone: &Zone) -> Result<HotZone<'_>, IoRefusal> {
+    let Some(hot) = zone.hot_zone() else {
+        return Err(IoRefusal::Usage(
+            "the XDP program knows one address for each name, and no records of a file; choose --io udp or xdp".into(),
+        ));
+    };
+    let octets = hot.suffix.len();
     if octets > SUFFIX_OCTETS_MAX {
         let suffix = &zone.config().suffix;
         return Err(IoRefusal::Usage(format!(
@@ -76,7 +80,7 @@ fn check(zone: &Zone) -> Result<(), IoRefusal> {
              shorter one or --io udp"
         )));
     }
-    Ok(())
+    Ok(hot)
 }
 
 /// A refusal with what to do.
