@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use engine::record::CertificateUse;
+
 use super::machine::sha256;
 use super::{Certificate, SCHEMA};
 
@@ -30,6 +32,18 @@ impl Stored {
     /// The file's name.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// What the record of a measurement says of it.
+    pub fn in_record(&self) -> CertificateUse {
+        let Certificate { issued_utc, required_qps, trial_s, conditions, .. } = &self.certificate;
+        CertificateUse {
+            file: self.path.display().to_string(),
+            issued_utc: issued_utc.clone(),
+            required_qps: *required_qps,
+            trial_s: *trial_s,
+            path: conditions.path.kind.clone(),
+        }
     }
 }
 
