@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use super::counters::{SharedTraffic, Traffic};
 use super::delayed::Delayed;
 use super::responder::{Query, Reply, Responder};
-use super::zone::{ANSWER_OCTETS_MAX, Answer, QueryKind, Transport};
+use super::zone::{Answer, QueryKind, TCP_ANSWER_OCTETS_MAX, Transport};
 
 /// The octets of the length before each message.
 const PREFIX_OCTETS: usize = 2;
@@ -126,7 +126,7 @@ impl Connection {
     /// Answers the whole messages of the input, as long as there is room for an answer that comes twice; tells whether there were any.
     fn answer_input(&mut self, desk: &mut Desk<'_>, counted: &mut Traffic) -> bool {
         let mut at = 0;
-        while self.output.len() + 2 * (PREFIX_OCTETS + ANSWER_OCTETS_MAX) <= OUTPUT_OCTETS {
+        while self.output.len() + 2 * (PREFIX_OCTETS + TCP_ANSWER_OCTETS_MAX) <= OUTPUT_OCTETS {
             let Some((prefix, rest)) = self.input[at..self.input_length].split_first_chunk() else { break };
             let length = usize::from(u16::from_be_bytes(*prefix));
             if length > QUERY_OCTETS_MAX {
@@ -193,10 +193,10 @@ fn answer_message(
     counted: &mut Traffic,
 ) -> usize {
     let start = output.len();
-    output.resize(start + PREFIX_OCTETS + ANSWER_OCTETS_MAX, 0);
+    output.resize(start + PREFIX_OCTETS + TCP_ANSWER_OCTETS_MAX, 0);
     let reply = desk.responder.respond(query, &mut output[start + PREFIX_OCTETS..]);
     counted.count(&reply);
-    let octets = reply.answer.octets.min(ANSWER_OCTETS_MAX);
+    let octets = reply.answer.octets.min(TCP_ANSWER_OCTETS_MAX);
     output[start..start + PREFIX_OCTETS].copy_from_slice(&(octets as u16).to_be_bytes());
     output.truncate(start + PREFIX_OCTETS + octets);
     if octets > 0 && reply.is_prompt() {

@@ -9,8 +9,10 @@ use net::kernel::{HotAnswer, HotZone};
 
 use super::response::OPT_OCTETS;
 use super::rule::Rule;
-use super::zone::{ANSWER_OCTETS_MAX, Answer, QueryKind, Transport, Zone, ZoneConfig};
+use super::zone::{Answer, QueryKind, Transport, Zone, ZoneConfig};
 
+/// A buffer of this many octets holds every hot answer.
+const HOT_OCTETS_MAX: usize = 512;
 /// Room for what follows the question in the longest of the templates: an SOA record of 50 octets, and OPT.
 const TAIL_OCTETS: usize = 64;
 /// Where the suffix begins in a query for a name of the rule.
@@ -24,7 +26,7 @@ const DO: u8 = 0x80;
 const A_IN: u32 = (rtype::A as u32) << 16 | CLASS_IN as u32;
 const AAAA_IN: u32 = (rtype::AAAA as u32) << 16 | CLASS_IN as u32;
 
-const _: () = assert!(HEADER_LENGTH + NAME_LENGTH_MAX + 4 + TAIL_OCTETS <= ANSWER_OCTETS_MAX);
+const _: () = assert!(HEADER_LENGTH + NAME_LENGTH_MAX + 4 + TAIL_OCTETS <= HOT_OCTETS_MAX);
 
 /// The part of the zone that the hot case needs.
 #[derive(Clone, Debug)]
@@ -36,6 +38,10 @@ pub struct Hot {
     a: Template,
     aaaa: Template,
     no_data: Template,
+    /// Whether the templates are what the rule says: not where names have several addresses or fixed records.
+    applies: bool,
+    /// Whether the zone is signed, so that DO queries are left to the rule.
+    dnssec: bool,
 }
 
 impl Hot {
@@ -48,16 +54,21 @@ impl Hot {
             a: Template::learn(rule, A_IN, 0),
             aaaa: Template::learn(rule, AAAA_IN, 100),
             no_data: Template::learn(rule, AAAA_IN, 0),
+            applies: rule.has_hot_answers(),
+            dnssec: rule.config.signing.is_some(),
         }
     }
 
     /// The answer, where this is the hot case.
     #[inline]
     pub fn answer(&self, config: &ZoneConfig, query: &[u8], out: &mut [u8]) -> Option<Answer> {
-        let out: &mut [u8; ANSWER_OCTETS_MAX] = out.first_chunk_mut()?;
+        let out: &mut [u8; HOT_OCTETS_MAX] = out.first_chunk_mut()?;
         let (question, additional) = query.split_at_checked(SUFFIX_AT + self.suffix.len() + 4)?;
         let (name, type_and_class) = question.split_last_chunk::<4>()?;
         let opt = Opt::read(additional)?;
+        if !self.applies || (self.dnssec && opt.dnssec_ok != 0) {
+            return None;
+        }
         if !is_plain_query(name, opt) || !self.is_suffix(&name[SUFFIX_AT..]) {
             return None;
         }
@@ -96,7 +107,7 @@ impl Hot {
             prefix: config.aaaa_prefix,
             aaaa_share_percent: config.aaaa_share_percent,
             names: config.names,
-            passes_dnssec_ok: false,
+            passes_dnssec_ok: self.dnssec,
             fault_threshold: 0,
             fault_seed: 0,
         }
@@ -110,9 +121,10 @@ impl Hot {
 }
 
 impl Zone {
-    /// What a program in the kernel must know to answer the usual queries of this zone with the same octets.
-    pub fn hot_zone(&self) -> HotZone<'_> {
-        self.hot.for_kernel(self.config())
+    /// What a program in the kernel must know to answer the usual queries of this zone with the same octets; `None` where
+    /// names have several addresses or fixed records, so that no three templates hold their answers.
+    pub fn hot_zone(&self) -> Option<HotZone<'_>> {
+        self.hot.applies.then(|| self.hot.for_kernel(self.config()))
     }
 }
 
@@ -161,7 +173,6 @@ struct Template {
 impl Template {
     /// Cuts a template out of an answer of a zone like `rule`'s with this share of AAAA records.
     fn learn(rule: &Rule, type_and_class: u32, aaaa_share_percent: u8) -> Self {
-        let config = ZoneConfig { aaaa_share_percent, names: None, ..rule.config.clone() };
         let mut query = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, LABEL_LENGTH as u8];
         query.extend(b"000-000-000-000");
         query.extend(rule.suffix.as_wire());
@@ -169,9 +180,8 @@ impl Template {
         let question_end = query.len();
         query.extend([0, 0, rtype::OPT as u8, 2, 0, 0, 0, 0, 0, 0, 0]);
 
-        let mut answer = [0; ANSWER_OCTETS_MAX];
-        let rule = Rule { suffix: rule.suffix, config };
-        let end = rule.answer(&query, Transport::Tcp, &mut answer).octets;
+        let mut answer = [0; HOT_OCTETS_MAX];
+        let end = rule.of_all_hosts(aaaa_share_percent).answer(&query, Transport::Tcp, &mut answer).octets;
         let mut octets = [0; TAIL_OCTETS];
         let tail = &answer[question_end..end];
         octets[..tail.len()].copy_from_slice(tail);
@@ -239,7 +249,7 @@ mod tests {
 
     /// The hot way's answer, if it takes the query, must be the general way's.
     fn compare(zone: &Zone, query: &[u8]) -> Result<bool, TestCaseError> {
-        let (mut hot, mut general) = ([0xaa; ANSWER_OCTETS_MAX], [0x55; ANSWER_OCTETS_MAX]);
+        let (mut hot, mut general) = ([0xaa; HOT_OCTETS_MAX], [0x55; HOT_OCTETS_MAX]);
         let Some(answer) = zone.hot.answer(zone.config(), query, &mut hot) else { return Ok(false) };
         for transport in [Transport::Udp, Transport::Tcp] {
             prop_assert_eq!(answer, zone.rule.answer(query, transport, &mut general));

@@ -31,12 +31,12 @@ impl KernelService {
     /// # Errors
     /// Why not, in one line. Nothing is left on any device then.
     pub fn start(zone: &Zone, listen: &[SocketAddr], config: &AuthorityConfig) -> Result<Self, IoRefusal> {
-        check(zone, config)?;
+        let usual = usual(zone, config)?;
         let faults = config.faults.as_deref();
         let hot = HotZone {
             fault_threshold: faults.map_or(0, threshold),
             fault_seed: faults.map_or(0, Faults::seed),
-            ..zone.hot_zone()
+            ..usual
         };
         let start = |site: Site| {
             AnswererOnDevice::start(&hot, &site.addresses, site.device, None).map_err(|error| advise(&error))
@@ -74,9 +74,12 @@ impl KernelService {
     }
 }
 
-/// What the program cannot do.
-fn check(zone: &Zone, config: &AuthorityConfig) -> Result<(), IoRefusal> {
-    let octets = zone.hot_zone().suffix.len();
+/// What the program answers from, if it can.
+fn usual<'z>(zone: &'z Zone, config: &AuthorityConfig) -> Result<HotZone<'z>, IoRefusal> {
+    let Some(hot) = zone.hot_zone() else {
+        return Err(refused("knows one address for each name, and no fixed records"));
+    };
+    let octets = hot.suffix.len();
     if octets > SUFFIX_OCTETS_MAX {
         let suffix = &zone.config().suffix;
         return Err(IoRefusal::Usage(format!(
@@ -91,7 +94,7 @@ fn check(zone: &Zone, config: &AuthorityConfig) -> Result<(), IoRefusal> {
         let kind = fault.effect.kind();
         return Err(refused(&format!("does not know the names or types that a fault is bound to ({kind})")));
     }
-    Ok(())
+    Ok(hot)
 }
 
 fn refused(reason: &str) -> IoRefusal {

@@ -26,12 +26,13 @@ mod zone;
 pub use backend::{Io, IoRefusal};
 pub use counters::{Counters, Traffic};
 pub use delayed::Delayed;
-pub use observe::{OBSERVED_QUERIES, Observation, Observed, Observer};
+pub use observe::{OBSERVED_QUERIES, Observation, Observer};
 pub use responder::{Query, Reply, Responder};
+pub use rule::{RecordsError, RecordsFile, Signing, SigningKey, TEXT_OCTETS_MAX, TrustAnchor};
 pub use server::{Authority, AuthorityConfig, StartError};
 pub use tcp::TcpLimits;
 pub use udp::UdpService;
 pub use zone::{
-    ANSWER_OCTETS_MAX, Answer, EDNS_PAYLOAD_OCTETS, QueryKind, TTL_S_MAX, Transport, Zone, ZoneConfig,
-    ZoneError,
+    ADDRESSES_MAX, ANSWER_OCTETS_MAX, Answer, EDNS_PAYLOAD_OCTETS, QueryKind, Rules, TCP_ANSWER_OCTETS_MAX,
+    TTL_S_MAX, Transport, Zone, ZoneConfig, ZoneError,
 };

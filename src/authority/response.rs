@@ -1,101 +1,90 @@
-//! Writing an answer whose owner names all lead into the question, so that its layout depends on nothing else.
+//! Writing an answer: header, question as it was asked, records with compressed names, OPT last.
 
-use dns64::wire::{CLASS_IN, Edns, HEADER_LENGTH, Header, NAME_LENGTH_MAX, Overflow, Section, rtype};
+use dns64::wire::{CLASS_IN, Edns, HEADER_LENGTH, Header, Message, Overflow, Section, Writer, rtype};
 
+use super::rule::{RecordSet, Reply};
 use super::zone::EDNS_PAYLOAD_OCTETS;
 
 /// The length of an OPT record without options.
 pub const OPT_OCTETS: usize = 11;
 
-/// The compression pointer to the name of the question.
-pub const QNAME_POINTER: [u8; 2] = [0xc0, HEADER_LENGTH as u8];
-
-/// The compression pointer to a place within the name of the question (RFC 1035 4.1.4).
-pub fn pointer(at: usize) -> [u8; 2] {
-    debug_assert!(at <= HEADER_LENGTH + NAME_LENGTH_MAX);
-    (0xc000 | at as u16).to_be_bytes()
+/// How much of a reply is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Everything.
+    All,
+    /// Everything but the additional section.
+    WithoutAdditional,
+    /// No records, and TC.
+    Truncated,
 }
 
-/// An answer under construction: header, question as it was asked, records, OPT last.
-pub struct Response<'o> {
-    out: &'o mut [u8],
-    length: usize,
-    counts: [u16; 4],
-}
-
-impl<'o> Response<'o> {
-    /// Starts with a copy of the question; without one the header stands alone.
-    ///
-    /// # Errors
-    /// The buffer is too small.
-    pub fn new(out: &'o mut [u8], question: &[u8]) -> Result<Self, Overflow> {
-        let mut response = Self { out, length: 0, counts: [u16::from(!question.is_empty()), 0, 0, 0] };
-        response.put(&[0; HEADER_LENGTH])?;
-        response.put(question)?;
-        Ok(response)
+/// Writes the answer to a query and returns its length.
+///
+/// # Errors
+/// It does not fit.
+pub fn write(
+    query: &Message<'_>,
+    edns: Option<Edns>,
+    reply: &Reply,
+    parts: Parts,
+    out: &mut [u8],
+) -> Result<usize, Overflow> {
+    let mut set = if reply.authoritative { Header::AA } else { 0 };
+    if parts == Parts::Truncated {
+        set |= Header::TC;
     }
-
-    /// The number of octets so far.
-    pub fn length(&self) -> usize {
-        self.length
-    }
-
-    /// Adds a record of class IN.
-    ///
-    /// # Errors
-    /// It does not fit; the response must then be given up.
-    pub fn record(
-        &mut self,
-        section: Section,
-        owner: [u8; 2],
-        rtype: u16,
-        ttl_s: u32,
-        rdata: &[u8],
-    ) -> Result<(), Overflow> {
-        self.put(&owner)?;
-        self.put(&rtype.to_be_bytes())?;
-        self.put(&CLASS_IN.to_be_bytes())?;
-        self.put(&ttl_s.to_be_bytes())?;
-        self.put(&u16::try_from(rdata.len()).map_err(|_| Overflow)?.to_be_bytes())?;
-        self.counts[section as usize] += 1;
-        self.put(rdata)
-    }
-
-    /// Adds the OPT record that answers the client's, DO copied (RFC 6891 6.1.1, RFC 3225 3).
-    ///
-    /// # Errors
-    /// It does not fit.
-    pub fn edns(&mut self, asked: &Edns, rcode: u16) -> Result<(), Overflow> {
-        let dnssec_ok = if asked.dnssec_ok { 0x80 } else { 0 };
-        let mut record = [0; OPT_OCTETS];
-        record[1..3].copy_from_slice(&rtype::OPT.to_be_bytes());
-        record[3..5].copy_from_slice(&EDNS_PAYLOAD_OCTETS.to_be_bytes());
-        record[5] = (rcode >> 4) as u8;
-        record[7] = dnssec_ok;
-        self.counts[Section::Additional as usize] += 1;
-        self.put(&record)
-    }
-
-    /// Completes the header and returns the length.
-    pub fn finish(self, id: u16, flags: u16) -> usize {
-        let words = [id, flags].into_iter().chain(self.counts);
-        for (place, word) in self.out.chunks_exact_mut(2).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
+    let flags = answer_flags(&query.header, set, reply.rcode);
+    let mut writer = Writer::new(out, query.header.id, flags, &query.question)?;
+    let additional = if parts == Parts::All { &reply.additional[..] } else { &[] };
+    let sections = [
+        (Section::Answer, &reply.answer[..]),
+        (Section::Authority, &reply.authority),
+        (Section::Additional, additional),
+    ];
+    for (section, sets) in sections.into_iter().filter(|_| parts != Parts::Truncated) {
+        for set in sets {
+            write_set(&mut writer, section, set, reply.signatures_only)?;
         }
-        self.length
     }
+    if let Some(asked) = edns {
+        // DO is copied (RFC 6891 6.1.1, RFC 3225 3).
+        let extended_rcode = (reply.rcode >> 4) as u8;
+        let own = Edns { payload_octets: EDNS_PAYLOAD_OCTETS, extended_rcode, version: 0, ..asked };
+        writer.edns(&own, &[])?;
+    }
+    Ok(writer.finish())
+}
 
-    fn put(&mut self, octets: &[u8]) -> Result<(), Overflow> {
-        let end = self.length + octets.len();
-        self.out.get_mut(self.length..end).ok_or(Overflow)?.copy_from_slice(octets);
-        self.length = end;
-        Ok(())
+fn write_set(
+    writer: &mut Writer<'_>,
+    section: Section,
+    set: &RecordSet,
+    signatures_only: bool,
+) -> Result<(), Overflow> {
+    let RecordSet { owner, rtype, ttl_s, .. } = set;
+    for rdata in set.rdatas.iter().filter(|_| !signatures_only) {
+        let write_rdata = |writer: &mut Writer<'_>| writer.rdata(*rtype, rdata);
+        writer.record_with(section, owner, *rtype, CLASS_IN, *ttl_s, write_rdata)?;
     }
+    match &set.signature {
+        Some(rdata) => writer.record(section, owner, rtype::RRSIG, CLASS_IN, *ttl_s, rdata),
+        None => Ok(()),
+    }
+}
+
+/// An answer that is only a header: the question could not be read, or is of no known kind.
+pub fn header_alone(query: &Header, rcode: u8, out: &mut [u8]) -> usize {
+    let Some(header) = out.first_chunk_mut::<HEADER_LENGTH>() else { return 0 };
+    *header = [0; HEADER_LENGTH];
+    header[..2].copy_from_slice(&query.id.to_be_bytes());
+    header[2..4].copy_from_slice(&answer_flags(query, 0, rcode.into()).to_be_bytes());
+    HEADER_LENGTH
 }
 
 /// The flags of the answer to a query: QR, the opcode and RD copied (RFC 1035 4.1.1), the lower bits of the RCODE.
 ///
 /// RA, AD and CD stay clear: no recursion, no validation (RFC 4035 3.1.6).
-pub fn answer_flags(query: &Header, set: u16, rcode: u16) -> u16 {
+fn answer_flags(query: &Header, set: u16, rcode: u16) -> u16 {
     Header::QR | (query.flags & (Header::OPCODE | Header::RD)) | set | (rcode & Header::RCODE)
 }

@@ -1,7 +1,7 @@
 //! The AuthDNS's zone: a rule that knows the answer to every name, so that a zone of 2^32 names takes no memory.
 //!
 //! `nnn-nnn-nnn-nnn.SUFFIX` has the A record its name says and, for a share of the names, a AAAA record; `SUFFIX`
-//! has SOA and NS, `ns.SUFFIX` the addresses of the name server. Nothing else exists.
+//! has SOA and NS, `ns.SUFFIX` the addresses of the name server. [`Rules`] and a file of records add others.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,16 +10,39 @@ use dns64::wire::{NAME_LENGTH_MAX, Name};
 use dns64::{NameSpace, Prefix, names};
 
 use super::hot::Hot;
-use super::rule::Rule;
+use super::rule::{RecordsError, RecordsFile, Rule, Signing, TEXT_OCTETS_MAX, TrustAnchor};
 
-/// A buffer of this many octets holds every answer of every zone.
-pub const ANSWER_OCTETS_MAX: usize = 512;
+/// A buffer of this many octets holds every answer over UDP: no more is sent than is offered.
+pub const ANSWER_OCTETS_MAX: usize = EDNS_PAYLOAD_OCTETS as usize;
+/// A buffer of this many octets holds every answer over TCP: the largest set of records (4096
+/// octets) behind an alias, both signed.
+pub const TCP_ANSWER_OCTETS_MAX: usize = 6144;
 /// The payload size that the zone's OPT records offer (DNS Flag Day 2020).
 pub const EDNS_PAYLOAD_OCTETS: u16 = 1232;
 /// The largest TTL (RFC 2181 8).
 pub const TTL_S_MAX: u32 = i32::MAX as u32;
 /// The longest suffix, in wire format, that leaves room for a label such as `010-000-000-007`.
 const SUFFIX_OCTETS_MAX: usize = NAME_LENGTH_MAX - names::LABEL_LENGTH - 1;
+/// The longest suffix of a signed zone leaves room for a hash of 32 characters (RFC 5155 3.3).
+const SIGNED_SUFFIX_OCTETS_MAX: usize = NAME_LENGTH_MAX - 32 - 1;
+/// The most addresses of each family that a name has.
+pub const ADDRESSES_MAX: u8 = 64;
+
+/// Names and types beyond `nnn-nnn-nnn-nnn.SUFFIX`, each off by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// `10-0-0-7.SUFFIX` is a host, too (the names of dns64perf).
+    pub short: bool,
+    /// Every name below `any.SUFFIX` has an address, from a hash of the name.
+    pub wildcard: bool,
+    /// `HOST.cN.SUFFIX` leads to `HOST.SUFFIX` over N CNAME records, `HOST.dN.SUFFIX` over N DNAME records (N = 1 to 16);
+    /// `cloop.SUFFIX` is a CNAME record that leads to itself.
+    pub chains: bool,
+    /// Hosts have TXT, MX and HTTPS records; `HOST.tN.SUFFIX` has a TXT record of N octets (0 to 4096).
+    pub types: bool,
+    /// PTR records for the addresses of the names, in zones below `in-addr.arpa` and `ip6.arpa`.
+    pub reverse: bool,
+}
 
 /// What a zone is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +63,24 @@ pub struct ZoneConfig {
     pub ns_ipv4: Option<Ipv4Addr>,
     /// The AAAA record of `ns.SUFFIX`; `None` for none.
     pub ns_ipv6: Option<Ipv6Addr>,
+    /// What exists besides.
+    pub rules: Rules,
+    /// How many A records, and AAAA records where it has them, a name has: 1 to [`ADDRESSES_MAX`]. The n-th has its
+    /// number in the last bits of the address (exclusive or).
+    pub addresses_per_name: u8,
+    /// The text in the TXT record of a host, 0 to 4096 octets.
+    pub txt_octets: u16,
+    /// Fixed records, which come before the rules.
+    pub records: Option<RecordsFile>,
+    /// How the zone is signed; `None` for not at all.
+    pub signing: Option<Signing>,
+}
+
+impl ZoneConfig {
+    /// The names that exist; where all do, those that names from hashes have: 10.0.0.0/8.
+    pub(super) fn names_or_default(&self) -> NameSpace {
+        self.names.unwrap_or_else(|| "10.0.0.0/8".parse().expect("a constant, and right"))
+    }
 }
 
 impl Default for ZoneConfig {
@@ -55,6 +96,11 @@ impl Default for ZoneConfig {
             names: None,
             ns_ipv4: Some(Ipv4Addr::LOCALHOST),
             ns_ipv6: Some(Ipv6Addr::LOCALHOST),
+            rules: Rules::default(),
+            addresses_per_name: 1,
+            txt_octets: 64,
+            records: None,
+            signing: None,
         }
     }
 }
@@ -68,6 +114,12 @@ pub enum ZoneError {
     Ttl(u32),
     /// A share over 100 %.
     Share(u8),
+    /// No addresses, or too many for each name.
+    Addresses(u8),
+    /// Too much text for a TXT record.
+    Text(u16),
+    /// The file of records.
+    Records(RecordsError),
 }
 
 impl fmt::Display for ZoneError {
@@ -78,6 +130,9 @@ impl fmt::Display for ZoneError {
             }
             Self::Ttl(ttl) => write!(f, "TTL {ttl}: must be 0 to {TTL_S_MAX} seconds (RFC 2181 8)"),
             Self::Share(share) => write!(f, "AAAA share {share}: must be 0 to 100 percent"),
+            Self::Addresses(number) => write!(f, "{number} addresses per name: must be 1 to {ADDRESSES_MAX}"),
+            Self::Text(octets) => write!(f, "TXT records of {octets} octets: must be 0 to {TEXT_OCTETS_MAX}"),
+            Self::Records(error) => error.fmt(f),
         }
     }
 }
@@ -126,9 +181,10 @@ impl Zone {
     /// Checks a configuration and prepares the answers.
     ///
     /// # Errors
-    /// The suffix is no name or leaves no room for a label of 15 octets, a TTL or the share is out of its range.
+    /// The suffix is no name or leaves no room for a label of 15 octets (signed: of 32), a number is out of its range, or
+    /// a line of the file of records is no record of this zone.
     pub fn new(config: ZoneConfig) -> Result<Self, ZoneError> {
-        let suffix = read_suffix(&config.suffix)?;
+        let suffix = read_suffix(&config.suffix, config.signing.is_some())?;
         for ttl_s in [config.ttl_s, config.negative_ttl_s] {
             if ttl_s > TTL_S_MAX {
                 return Err(ZoneError::Ttl(ttl_s));
@@ -137,9 +193,20 @@ impl Zone {
         if config.aaaa_share_percent > 100 {
             return Err(ZoneError::Share(config.aaaa_share_percent));
         }
-        let rule = Rule { suffix, config };
+        if !(1..=ADDRESSES_MAX).contains(&config.addresses_per_name) {
+            return Err(ZoneError::Addresses(config.addresses_per_name));
+        }
+        if config.txt_octets > TEXT_OCTETS_MAX {
+            return Err(ZoneError::Text(config.txt_octets));
+        }
+        let rule = Rule::new(suffix, config)?;
         let hot = Hot::learn(&rule);
         Ok(Self { rule, hot })
+    }
+
+    /// What validating resolvers must be told of the zone and its reverse zones; empty where it is not signed.
+    pub fn trust_anchors(&self) -> Vec<TrustAnchor> {
+        self.rule.trust_anchors()
     }
 
     /// What the zone is made of.
@@ -149,8 +216,9 @@ impl Zone {
 
     /// Writes the answer to `query` into `out` and returns its length, 0 when the query must be dropped.
     ///
-    /// A buffer of [`ANSWER_OCTETS_MAX`] octets is always enough; what does not fit is cut off with TC set. Octets of
-    /// `out` beyond the answer are undefined. Takes any octets, never allocates and never panics.
+    /// A buffer of [`ANSWER_OCTETS_MAX`] octets is always enough over UDP, one of [`TCP_ANSWER_OCTETS_MAX`] over TCP;
+    /// what does not fit is cut off with TC set. Octets of `out` beyond the answer are undefined. Takes any octets,
+    /// never panics, and does not allocate in the hot case: A and AAAA of `nnn-nnn-nnn-nnn.SUFFIX`.
     pub fn respond(&self, query: &[u8], transport: Transport, out: &mut [u8]) -> usize {
         self.answer(query, transport, out).octets
     }
@@ -165,7 +233,7 @@ impl Zone {
 }
 
 /// Reads the suffix in lower case: letters, digits, hyphens and underscores.
-fn read_suffix(text: &str) -> Result<Name, ZoneError> {
+fn read_suffix(text: &str, is_signed: bool) -> Result<Name, ZoneError> {
     let error = |reason| ZoneError::Suffix(text.to_owned(), reason);
     if !text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet)) {
         return Err(error("only letters, digits, '-', '_' and dots between labels"));
@@ -176,6 +244,9 @@ fn read_suffix(text: &str) -> Result<Name, ZoneError> {
     }
     if name.as_wire().len() > SUFFIX_OCTETS_MAX {
         return Err(error("leaves no room for a label of 15 octets"));
+    }
+    if is_signed && name.as_wire().len() > SIGNED_SUFFIX_OCTETS_MAX {
+        return Err(error("leaves no room for the hashes of a signed zone, labels of 32 octets"));
     }
     Ok(name)
 }

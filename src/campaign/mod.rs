@@ -5,11 +5,13 @@
 
 mod bench;
 mod bottleneck;
+pub mod certificate;
 mod checklist;
 mod plan;
 mod progress;
 mod reach;
 mod selftest;
+mod site;
 mod store;
 mod tester;
 mod watch;
@@ -18,7 +20,8 @@ pub use bench::{Bench, Ended, empty_results, run};
 pub use plan::{Plan, Preset, SECOND_NS};
 pub use progress::{Doing, Progress, short_duration};
 pub use reach::{Unreached, reach, reachable};
-pub use selftest::{Certification, SELFTEST_FACTOR, direct_auth};
+pub use selftest::{Certification, selftest_timeout_ns};
+pub use site::{DUT_PORT, LoopError, Looped, PathChoice, Site, Wanted, auth_cpus, loop_back};
 pub use store::Store;
 pub use tester::{Auth, MeasureError, Target, Tester, Tried};
 pub use watch::{Now, Watch};

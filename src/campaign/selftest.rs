@@ -1,6 +1,5 @@
 //! The self-test of RFC 8219 9.2.1: the Measurer asks the AuthDNS directly, which answers every AAAA itself.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +8,13 @@ use engine::pacer::{Model, Schedule};
 use engine::record::SelfTest;
 use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
 
+use super::certificate::store::Stored;
 use super::progress::{Doing, Progress, trial_line};
 use super::tester::{Auth, MeasureError, Target, Tester};
-use crate::authority::{Authority, AuthorityConfig, Zone, ZoneConfig};
+use crate::authority::{Zone, ZoneConfig};
 
-/// 2 * (1 + delta) with delta = 0.1: the Tester must be that much faster than the rate it is used at.
-pub const SELFTEST_FACTOR: f64 = 2.2;
+/// 2 * (1 + delta) with delta = 0.1: the Tester must be that much faster than the rate it is used at; in tenths.
+const FACTOR_TENTHS: u64 = 22;
 /// Replies must come within this share of the timeout.
 const TIMEOUT_SHARE: u64 = 4;
 /// Length of the trials that look for the rate, in ns.
@@ -26,21 +26,18 @@ const LOWEST_QPS: u64 = 1000;
 /// Attempts at one rate: a pause of the machine is no property of the Tester.
 const ATTEMPTS: u32 = 3;
 
-/// The AuthDNS of the self-test: every name of the target has a AAAA record, the one that the target expects.
+/// The zone of the self-test: every name of the target has a AAAA record, the one that the target expects.
 ///
 /// # Errors
-/// An address is in use, or the suffix is no zone's name: one line.
-pub fn direct_auth(target: &Target, listen: &[SocketAddr], hosted: bool) -> Result<Auth, String> {
+/// The suffix is no zone's name: one line.
+pub fn direct_zone(target: &Target) -> Result<Arc<Zone>, String> {
     let config = ZoneConfig {
         suffix: target.workload.suffix.to_string(),
         aaaa_share_percent: 100,
         aaaa_prefix: target.workload.prefix,
         ..ZoneConfig::default()
     };
-    let zone = Zone::new(config).map_err(|error| error.to_string())?;
-    let config = AuthorityConfig { listen: listen.to_vec(), tcp: None, ..AuthorityConfig::default() };
-    let authority = Authority::start(Arc::new(zone), &config).map_err(|error| error.to_string())?;
-    Ok(Auth { authority, hosted })
+    Zone::new(config).map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// The self-test: whom to ask, for which rates, how long.
@@ -93,7 +90,47 @@ impl Certification<'_> {
             }
             r = lower(r, wanted_qps);
         }
+        keep(&selftest)?;
         Ok(selftest)
+    }
+
+    /// Confirms a certificate by short trials at the rate that the highest one wanted requires; not passed if none of them
+    /// has every answer. `keep` likewise.
+    ///
+    /// # Errors
+    /// Those of a trial and of `keep`.
+    pub fn confirm<E: From<MeasureError>>(
+        &self,
+        tester: &mut Tester,
+        certificate: &Stored,
+        mut keep: impl FnMut(&SelfTest) -> Result<(), E>,
+    ) -> Result<SelfTest, E> {
+        let wanted_qps = *self.rates_qps.end();
+        let target = self.looped(wanted_qps)?;
+        let mut selftest = self.begin(&target, wanted_qps);
+        for _ in 0..ATTEMPTS {
+            let confirmed = self.attempt(tester, &target, EXPLORING_NS, &mut selftest)?;
+            if confirmed {
+                selftest.passed = true;
+                selftest.certified_qps = certificate.certificate.certified_qps;
+                selftest.certificate = Some(certificate.in_record());
+            }
+            keep(&selftest)?;
+            if confirmed || tester.stopped() {
+                break;
+            }
+        }
+        Ok(selftest)
+    }
+
+    /// A trial without a record: whether every answer was valid and in time.
+    ///
+    /// # Errors
+    /// Those of a trial.
+    pub fn look(&self, tester: &mut Tester, rate_qps: u64) -> Result<bool, MeasureError> {
+        let target = self.looped(rate_qps)?;
+        let mut selftest = SelfTest { required_qps: rate_qps, ..SelfTest::default() };
+        self.attempt(tester, &target, self.trial_ns, &mut selftest)
     }
 
     fn begin(&self, target: &Target, wanted_qps: u64) -> SelfTest {
@@ -108,7 +145,7 @@ impl Certification<'_> {
 
     /// The target of the self-test for a rate.
     fn looped(&self, wanted_qps: u64) -> Result<Target, MeasureError> {
-        let timeout_ns = self.target.timeout_ns / TIMEOUT_SHARE;
+        let timeout_ns = selftest_timeout_ns(self.target.timeout_ns);
         // This AuthDNS answers every name alike; only at the server's some have a AAAA record of their own.
         // An AuthDNS has no cache to be warmed, and every query must have a name that it knows.
         let variation = Variation { choice: Choice::Each, ..self.target.workload.variation.clone() };
@@ -168,7 +205,12 @@ fn lower(r: u64, wanted_qps: u64) -> u64 {
     (r as f64 * step) as u64
 }
 
+/// The timeout of the self-test for a timeout, in ns.
+pub fn selftest_timeout_ns(timeout_ns: u64) -> u64 {
+    timeout_ns / TIMEOUT_SHARE
+}
+
 /// The rate at which the self-test for `r` runs, in q/s.
 fn required_qps(r: u64) -> u64 {
-    (r as f64 * SELFTEST_FACTOR).ceil() as u64
+    r.saturating_mul(FACTOR_TENTHS).div_ceil(10)
 }

@@ -14,6 +14,7 @@ use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, ex
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use net::clock::Distance;
+use net::kernel::Refusal;
 use net::link::device_to;
 use net::measure::{self, Measured};
 use net::transport::{self, Backend, Sources, UdpConfig, Unavailable};
@@ -123,6 +124,17 @@ impl fmt::Display for MeasureError {
 }
 
 impl std::error::Error for MeasureError {}
+
+impl MeasureError {
+    /// Whether it is for other options to mend: they do not go together, or not with the back-end.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Io(error) => error.get_ref().is_some_and(|why| why.is::<Refusal>()),
+            Self::Backend(_) => false,
+            _ => true,
+        }
+    }
+}
 
 /// The most memory for the accounts of a trial in octets: a day with eight threads, or every IPv4 address once.
 const MEMORY_MAX_OCTETS: u64 = 4 << 30;

@@ -14,7 +14,6 @@ use engine::pacer::Model;
 use engine::record::Settings;
 use engine::trial::{Tolerance, Validity};
 use engine::workload::{PLACES, Variation, WorkloadSpec};
-use net::kernel::Refusal;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -47,12 +46,7 @@ impl fmt::Display for Failure {
 
 impl From<MeasureError> for Failure {
     fn from(error: MeasureError) -> Self {
-        let code = match &error {
-            // Options that do not go together with the back-end.
-            MeasureError::Io(error) if error.get_ref().is_some_and(|why| why.is::<Refusal>()) => EXIT_USAGE,
-            MeasureError::Backend(_) | MeasureError::Io(_) => EXIT_UNFIT,
-            _ => EXIT_USAGE,
-        };
+        let code = if error.is_usage() { EXIT_USAGE } else { EXIT_UNFIT };
         Self::new(code, error)
     }
 }

@@ -95,6 +95,22 @@ impl IoArgs {
         })
     }
 
+    /// The back-ends to try, the fastest first: the one asked for, or where none was, those that may be better than
+    /// sockets and go together with the other options.
+    ///
+    /// # Errors
+    /// Options that do not go together.
+    pub fn ladder(&self) -> Result<Vec<Backend>, Failure> {
+        let chosen = self.backend()?;
+        Ok(match self.io {
+            Io::Auto if self.has_sources() || self.receive_buffer.is_some() => {
+                vec![Backend::Gso { allow_unsegmented: false }, chosen]
+            }
+            Io::Auto => vec![Backend::Kernel, Backend::Gso { allow_unsegmented: false }, chosen],
+            _ => vec![chosen],
+        })
+    }
+
     fn has_sources(&self) -> bool {
         self.ports.is_some() || self.source_ports.is_some() || self.source.is_some()
     }

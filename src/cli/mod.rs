@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod bench;
+mod certificates;
 mod common;
 pub mod echo;
 mod io;
@@ -13,8 +14,10 @@ pub mod preflight;
 pub mod report;
 pub mod search;
 pub mod selftest;
+mod site;
 pub mod trial;
 mod workload;
+pub mod zone;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -61,6 +64,8 @@ enum Command {
     Selftest(selftest::SelftestArgs),
     /// The AuthDNS
     Auth(auth::AuthArgs),
+    /// The AuthDNS's zone as a file, with another server's configuration for it
+    Zone(zone::Arguments),
     /// What limits this machine, before any server does
     Preflight(preflight::PreflightArgs),
     /// The servers that can be measured
@@ -87,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Search(args) => search::run(&args),
         Command::Selftest(args) => selftest::run(&args),
         Command::Auth(args) => return auth::run(&args),
+        Command::Zone(args) => zone::run(&args),
         Command::Preflight(args) => preflight::run(&args),
         Command::Echo(args) => echo::run(&args),
         Command::Lab(args) => lab::run(&args),

@@ -13,7 +13,7 @@ mod queries;
 mod rows;
 mod series;
 mod serve;
-mod sink;
+pub(crate) mod sink;
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,8 +1,10 @@
 //! The AuthDNS from outside: its answers as another DNS library reads them, its sockets, and real resolvers before it.
 #![allow(clippy::unwrap_used)]
 
+mod faults;
 mod frames;
 mod kernel;
-mod peers;
+mod resolvers;
+mod rules;
 mod server;
 mod zone;

@@ -24,7 +24,7 @@ pub fn start(listen: &[&str], change: impl FnOnce(&mut AuthorityConfig)) -> Auth
     Authority::start(zone(), &config).unwrap()
 }
 
-fn client(server: SocketAddr) -> UdpSocket {
+pub fn client(server: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind(if server.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.connect(server).unwrap();
@@ -39,17 +39,17 @@ fn ask_udp(server: SocketAddr, query: &[u8]) -> Vec<u8> {
     answer[..length].to_vec()
 }
 
-fn connect(server: SocketAddr) -> TcpStream {
+pub fn connect(server: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
-fn with_length(message: &[u8]) -> Vec<u8> {
+pub fn with_length(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes(), message].concat()
 }
 
-fn read_message(stream: &mut TcpStream) -> Vec<u8> {
+pub fn read_message(stream: &mut TcpStream) -> Vec<u8> {
     let mut length = [0; 2];
     stream.read_exact(&mut length).unwrap();
     let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
@@ -58,7 +58,7 @@ fn read_message(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 /// Waits until a condition holds.
-fn until(what: &str, condition: impl Fn() -> bool) {
+pub fn until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < PATIENCE, "still not so: {what}");

@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod clock;
 pub mod cpu;
+pub mod disk;
 pub mod frame;
 pub mod kernel;
 pub mod link;

@@ -7,12 +7,14 @@
 mod delay;
 mod draw;
 mod kind;
+mod parse;
 mod pattern;
 mod spoil;
 
 pub use delay::{DELAY_NS_MAX, Delay, Spread};
 pub use draw::{NAME_OCTETS, draw, name_octets};
 pub use kind::{Counts, Kind, Kinds};
+pub use parse::FaultError;
 pub use pattern::Pattern;
 
 use dns64::wire::{Message, rtype};
@@ -246,3 +248,6 @@ impl Rule {
             })
     }
 }
+
+#[cfg(test)]
+mod tests;

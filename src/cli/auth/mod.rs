@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::authority::{Authority, Counters, IoRefusal, StartError, Traffic, Zone};
+use crate::authority::{Authority, AuthorityConfig, Counters, IoRefusal, StartError, Traffic, Zone};
 
+mod faults;
 mod service;
+mod signing;
 mod zone;
 
+pub use faults::FaultArgs;
 pub use service::ServiceArgs;
 pub use zone::ZoneArgs;
 
@@ -31,24 +34,34 @@ Examples:
   sextant auth --aaaa-share 100 --aaaa-prefix 2001:db8:64::/96
       every name has a AAAA record: the loopback self-test of RFC 8219 9.2.1
   sextant auth --names 10.0.0.0/16 --ttl 0 --duration 60 --json
-      65,536 names that nobody may cache, for a minute; then the counters as JSON";
+      65,536 names that nobody may cache, for a minute; then the counters as JSON
+  sextant auth --rules all --addresses-per-name 4
+      also short, reverse and wildcard names, TXT, MX and HTTPS records, chains of aliases; ask for example
+      kdig @::1 -p 5300 10-0-0-7.c3.dns64perf.test A
+  sextant auth --records www.zone
+      also fixed records, for example lines such as: www 60 A 192.0.2.1
+  sextant auth --signed --trust-anchor dns64perf.key
+      signed with Ed25519; the file tells a validating resolver whom to trust";
 
 /// The AuthDNS of RFC 8219: answers nnn-nnn-nnn-nnn.SUFFIX, and the SOA and NS of SUFFIX, from a rule
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", faults::FAULTS_HELP))]
 pub struct AuthArgs {
     /// How it answers.
     #[command(flatten)]
     pub service: ServiceArgs,
-    /// What it answers.
-    #[command(flatten)]
-    pub zone: ZoneArgs,
     /// Stop after so many seconds [default: at Ctrl-C or SIGTERM]
     #[arg(long, help_heading = "Run", value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// Print the counters as one JSON object
     #[arg(long, help_heading = "Run")]
     pub json: bool,
+    /// What it answers.
+    #[command(flatten)]
+    pub zone: ZoneArgs,
+    /// What goes wrong with it.
+    #[command(flatten)]
+    pub faults: FaultArgs,
 }
 
 /// Reads a positive number of seconds, with or without a fraction.
@@ -66,18 +79,26 @@ pub fn run(args: &AuthArgs) -> ExitCode {
         Ok(zone) => Arc::new(zone),
         Err(error) => return fail(EXIT_USAGE, &error),
     };
+    let anchors = zone.trust_anchors();
+    if let Err(error) = args.zone.signing.write_trust_anchors(&anchors) {
+        return fail(EXIT_ENVIRONMENT, &error);
+    }
     // Before the start, so that no signal is missed.
     let end = match EndSignal::register() {
         Ok(end) => end,
         Err(error) => return fail(EXIT_ENVIRONMENT, &format_args!("cannot wait for signals: {error}")),
     };
-    let authority = match Authority::start(zone, &args.service.config()) {
+    let config = AuthorityConfig { faults: args.faults.faults(), ..args.service.config() };
+    let authority = match Authority::start(zone, &config) {
         Ok(authority) => authority,
         Err(error @ StartError::Io(_, IoRefusal::Usage(_))) => return fail(EXIT_USAGE, &error),
         Err(error) => return fail(EXIT_ENVIRONMENT, &error),
     };
     // Without a stderr to write to there is nobody to tell.
     let _ = writeln!(io::stderr(), "{}", ready_line(args, &authority));
+    for anchor in anchors {
+        let _ = writeln!(io::stderr(), "sextant auth: trust anchor: {} DS {}", anchor.zone, anchor.ds);
+    }
     end.wait(args.duration);
     let counters = authority.stop();
     let report = if args.json { format!("{}\n", serde_json::json!(counters)) } else { text(&counters) };
@@ -95,8 +116,12 @@ fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
 fn ready_line(args: &AuthArgs, authority: &Authority) -> String {
     let addresses: Vec<String> = authority.local_addrs().iter().map(ToString::to_string).collect();
     let names = args.zone.names.map_or("all names".to_owned(), |names| format!("names {names}"));
+    let faults = match args.faults.faults.len() {
+        0 => String::new(),
+        count => format!(", --fault {count} times with seed {}", args.faults.fault_seed),
+    };
     format!(
-        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP), io {}",
+        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP), io {}{faults}",
         args.zone.suffix,
         args.zone.aaaa_share,
         addresses.join(", "),

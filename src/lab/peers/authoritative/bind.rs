@@ -70,6 +70,8 @@ impl Authoritative for Bind {
     # Nothing that was not asked for, and no list of all types for ANY.
     minimal-responses yes;
     minimal-any yes;
+    # The SOA record keeps its TTL in a negative answer to a question for SOA, as elsewhere.
+    zero-no-soa-ttl no;
     # Nobody is told of the zone, and nobody takes it.
     notify no;
     allow-transfer {{ none; }};

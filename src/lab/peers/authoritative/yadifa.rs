@@ -62,15 +62,13 @@ impl Authoritative for Yadifa {
     thread-count-by-address {workers}
     # Counters are kept for nobody here.
     statistics off
-    # Nothing that was not asked for.
-    additional-from-auth no
-    authority-from-auth no
 </main>
 <rrl>
     # Rate limiting would drop what a benchmark asks.
     enabled off
 </rrl>
 <zone>
+    # The file is all there is; nobody takes or changes the zone.
     type primary
     domain {zone}
     file "{zone_file}"

@@ -1,0 +1,245 @@
+//! Certificates as files: written whole or not at all, read with suspicion.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use engine::record::CertificateUse;
+
+use super::machine::sha256;
+use super::{Certificate, SCHEMA};
+
+/// No certificate is longer, in octets.
+const FILE_OCTETS_MAX: u64 = 8 << 20;
+/// So many of the newest are read.
+const FILES_MAX: usize = 1000;
+/// The end of their names.
+const EXTENSION: &str = "json";
+/// What stands for the digest while it is computed.
+const NO_DIGEST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// A certificate and its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// The file.
+    pub path: PathBuf,
+    /// What it says.
+    pub certificate: Certificate,
+}
+
+impl Stored {
+    /// The file's name.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// What the record of a measurement says of it.
+    pub fn in_record(&self) -> CertificateUse {
+        let Certificate { issued_utc, required_qps, trial_s, conditions, .. } = &self.certificate;
+        CertificateUse {
+            file: self.path.display().to_string(),
+            issued_utc: issued_utc.clone(),
+            required_qps: *required_qps,
+            trial_s: *trial_s,
+            path: conditions.path.kind.clone(),
+        }
+    }
+}
+
+/// A directory of certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateStore {
+    directory: PathBuf,
+}
+
+impl CertificateStore {
+    /// The directory chosen, or `sextant/certificates` where this user's programs keep their state (XDG Base Directory
+    /// Specification): below `XDG_STATE_HOME`, or `.local/state` of the home directory.
+    ///
+    /// # Errors
+    /// Neither is known.
+    pub fn new(chosen: Option<&Path>) -> io::Result<Self> {
+        if let Some(directory) = chosen {
+            return Ok(Self { directory: directory.to_path_buf() });
+        }
+        let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+        let directory = state.map(|state| state.join("sextant/certificates")).ok_or_else(|| {
+            let message =
+                "there is no place for certificates: set HOME or XDG_STATE_HOME, or use --certificates DIR";
+            io::Error::new(io::ErrorKind::NotFound, message)
+        })?;
+        Ok(Self { directory })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Keeps a certificate; returns its file.
+    ///
+    /// # Errors
+    /// It cannot be written, and where.
+    pub fn keep(&self, certificate: &Certificate) -> io::Result<PathBuf> {
+        let named = |error: io::Error| {
+            let message = format!("cannot keep the certificate in {}: {error}", self.directory.display());
+            io::Error::new(error.kind(), message)
+        };
+        self.write(certificate).map_err(named)
+    }
+
+    fn write(&self, certificate: &Certificate) -> io::Result<PathBuf> {
+        fs::create_dir_all(&self.directory)?;
+        let Certificate { issued_utc, certified_qps, conditions, .. } = certificate;
+        // Colons are awkward in file names; the process keeps those of one second apart.
+        let time = issued_utc.replace(':', "");
+        let name = format!("{time}-{}-{certified_qps}qps-{}", conditions.path.kind, std::process::id());
+        let (path, partial) = (
+            self.directory.join(format!("{name}.{EXTENSION}")),
+            self.directory.join(format!("{name}.partial")),
+        );
+        let written = File::create(&partial).and_then(|mut file| {
+            file.write_all(text(certificate)?.as_bytes())?;
+            file.sync_all()
+        });
+        if let Err(error) = written.and_then(|()| fs::rename(&partial, &path)) {
+            let _ = fs::remove_file(&partial);
+            return Err(error);
+        }
+        // The name is on disk, too; where directories cannot be synchronized, it comes there soon.
+        let _ = File::open(&self.directory).and_then(|directory| directory.sync_all());
+        Ok(path)
+    }
+
+    /// The certificates from the oldest to the newest, and what is wrong with files that were left out, a line for each.
+    pub fn read_all(&self) -> (Vec<Stored>, Vec<String>) {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Default::default(),
+            Err(error) => {
+                let complaint = format!("cannot read certificates in {}: {error}", self.directory.display());
+                return (Vec::new(), vec![complaint]);
+            }
+        };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
+        // Their names begin with the time.
+        paths.sort();
+        paths.drain(..paths.len().saturating_sub(FILES_MAX));
+        let (mut stored, mut complaints) = (Vec::new(), Vec::new());
+        for path in paths {
+            match read(&path) {
+                Ok(certificate) => stored.push(Stored { path, certificate }),
+                Err(why) => complaints.push(format!("certificate {} ignored: {why}", path.display())),
+            }
+        }
+        stored.sort_by(|a, b| a.certificate.issued_utc.cmp(&b.certificate.issued_utc));
+        (stored, complaints)
+    }
+}
+
+/// The file of a certificate, with its digest.
+fn text(certificate: &Certificate) -> io::Result<String> {
+    let blank = Certificate { digest: NO_DIGEST.into(), ..certificate.clone() };
+    let mut text = serde_json::to_string_pretty(&blank)?;
+    text.push('\n');
+    let digest = sha256(&text);
+    Ok(text.replace(NO_DIGEST, &digest))
+}
+
+/// Reads a certificate.
+///
+/// # Errors
+/// What is wrong with the file.
+fn read(path: &Path) -> Result<Certificate, String> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let mut octets = Vec::new();
+    let opened = File::open(path).map_err(|error| error.to_string())?;
+    opened.take(FILE_OCTETS_MAX).read_to_end(&mut octets).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(octets).map_err(|_| "it is no text")?;
+    let broken = |error: serde_json::Error| format!("it is no whole certificate ({error})");
+    match serde_json::from_str::<Version>(&text).map_err(broken)?.schema {
+        SCHEMA => {}
+        newer if newer > SCHEMA => return Err(format!("a newer program wrote it (schema {newer})")),
+        other => return Err(format!("its schema {other} is unknown")),
+    }
+    let certificate: Certificate = serde_json::from_str(&text).map_err(broken)?;
+    let digest = &certificate.digest;
+    let is_intact = digest.len() == NO_DIGEST.len()
+        && text.matches(digest.as_str()).count() == 1
+        && sha256(&text.replace(digest, NO_DIGEST)) == *digest;
+    if is_intact { Ok(certificate) } else { Err("it was changed after it was written".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(issued_utc: &str) -> Certificate {
+        let trial = engine::record::Trial { duration_s: 1.0 / 3.0, ..Default::default() };
+        Certificate {
+            schema: SCHEMA,
+            issued_utc: issued_utc.into(),
+            certified_qps: 7,
+            timeout_s: 0.1 + 0.2,
+            trials: vec![trial],
+            ..Certificate::default()
+        }
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_in_its_order() {
+        let base = tempfile::tempdir().unwrap();
+        let store = CertificateStore::new(Some(&base.path().join("deep/down"))).unwrap();
+        assert_eq!(store.read_all(), (Vec::new(), Vec::new()));
+        for issued in ["2026-01-02T03:04:06Z", "2026-01-02T03:04:05Z"] {
+            store.keep(&certificate(issued)).unwrap();
+        }
+        let (stored, complaints) = store.read_all();
+        assert!(complaints.is_empty(), "{complaints:?}");
+        let issued: Vec<&str> = stored.iter().map(|one| one.certificate.issued_utc.as_str()).collect();
+        assert_eq!(issued, ["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"]);
+        assert!(stored[0].name().starts_with("2026-01-02T030405Z-"));
+    }
+
+    #[test]
+    fn what_is_damaged_changed_or_newer_is_left_out_with_a_line() {
+        let base = tempfile::tempdir().unwrap();
+        let store = CertificateStore::new(Some(base.path())).unwrap();
+        let path = store.keep(&certificate("2026-01-02T03:04:05Z")).unwrap();
+        let whole = fs::read_to_string(&path).unwrap();
+        let complaint = |text: &[u8]| {
+            fs::write(&path, text).unwrap();
+            let (stored, complaints) = store.read_all();
+            assert!(stored.is_empty() && complaints.len() == 1, "{complaints:?}");
+            assert!(complaints[0].contains(path.to_str().unwrap()) && complaints[0].lines().count() == 1);
+            complaints[0].clone()
+        };
+        let changed = whole.replace("\"certified_qps\": 7", "\"certified_qps\": 9");
+        assert!(complaint(changed.as_bytes()).contains("was changed"));
+        let newer = whole.replace("\"schema\": 1", "\"schema\": 2");
+        assert!(complaint(newer.as_bytes()).contains("a newer program wrote it (schema 2)"));
+        for length in 0..whole.len() - 1 {
+            complaint(&whole.as_bytes()[..length]);
+        }
+        assert!(complaint(b"\xff\xfe").contains("no text"));
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(store.read_all().0.len(), 1);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let store = CertificateStore::new(Some(&file)).unwrap();
+        let error = store.keep(&certificate("2026-01-02T03:04:05Z")).unwrap_err();
+        assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+        assert_eq!(store.read_all().1.len(), 1);
+    }
+}
