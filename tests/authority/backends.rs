@@ -247,7 +247,7 @@ fn what_cannot_be_is_refused_in_one_line() {
 
     let foreign = lab.attach_pass(Role::Auth, Role::Tester).unwrap();
     let program = || {
-        let device = net::link::Device::named(&end.device).unwrap();
+        let device = Device::named(&end.device).unwrap();
         net::bpf::attached_program(device.index).unwrap()
     };
     let before = netns::within(&namespace, program).unwrap();

@@ -5,7 +5,7 @@ use net::frame;
 use net::kernel::{Answerer, AnswererCounters, HotZone};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sextant::authority::{Zone, ZoneConfig, faults};
+use sextant::authority::{Signing, SigningKey, Zone, ZoneConfig, faults};
 
 use super::frames::{Asked, SERVER_MAC, SERVERS, asked, query_frame, tags};
 use super::oracle::{XDP_PASS, answers_rightly_or_passes};
@@ -52,6 +52,11 @@ fn zones() -> Vec<Zone> {
             negative_ttl_s: 7 * index as u32,
             aaaa_share_percent: [50, 100, 0, 33][index % 4],
             aaaa_prefix: prefixes[index % prefixes.len()].parse().unwrap(),
+            signing: (index % 4 == 1).then(|| Signing {
+                key: SigningKey::from_seed("a test"),
+                inception_s: 0,
+                expiration_s: 1 << 30,
+            }),
             names: [None, Some("128.0.0.0/1"), Some("0.0.0.0/0")][index % 3]
                 .map(|names| names.parse().unwrap()),
             ..ZoneConfig::default()
@@ -65,7 +70,9 @@ fn zones() -> Vec<Zone> {
 fn is_usual(asked: &Asked, zone: &Zone) -> bool {
     let label = dns64::names::parse_label(&asked.label);
     let exists = |address| zone.config().names.is_none_or(|names| names.index(address).is_some());
-    let has_plain_opt = asked.opt.as_ref().is_none_or(|opt| opt.len() == 11 && opt[6] == 0);
+    let is_signed = zone.config().signing.is_some();
+    let is_plain = |opt: &Vec<u8>| opt.len() == 11 && opt[6] == 0 && !(is_signed && opt[7] & 0x80 != 0);
+    let has_plain_opt = asked.opt.as_ref().is_none_or(is_plain);
     asked.damage.is_none()
         && label.is_some_and(exists)
         && has_plain_opt
