@@ -6,9 +6,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use engine::record::CertificateUse;
-use sha2::{Digest, Sha256};
 
-use super::machine::hex;
+use super::machine::sha256;
 use super::{Certificate, SCHEMA};
 
 /// No certificate is longer, in octets.
@@ -146,7 +145,7 @@ fn text(certificate: &Certificate) -> io::Result<String> {
     let blank = Certificate { digest: NO_DIGEST.into(), ..certificate.clone() };
     let mut text = serde_json::to_string_pretty(&blank)?;
     text.push('\n');
-    let digest = hex(&Sha256::digest(&text));
+    let digest = sha256(&text);
     Ok(text.replace(NO_DIGEST, &digest))
 }
 
@@ -173,7 +172,7 @@ fn read(path: &Path) -> Result<Certificate, String> {
     let digest = &certificate.digest;
     let is_intact = digest.len() == NO_DIGEST.len()
         && text.matches(digest.as_str()).count() == 1
-        && hex(&Sha256::digest(text.replace(digest, NO_DIGEST))) == *digest;
+        && sha256(&text.replace(digest, NO_DIGEST)) == *digest;
     if is_intact { Ok(certificate) } else { Err("it was changed after it was written".into()) }
 }
 
