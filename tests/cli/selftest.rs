@@ -8,7 +8,7 @@ use engine::record::{Results, SelfTest};
 use sextant::campaign::certificate::Certificate;
 
 use crate::lab::{can, name};
-use crate::running::{alone, command, sextant, stderr};
+use crate::running::{alone, auth, command, sextant, stderr};
 
 fn stdout(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -96,6 +96,30 @@ fn a_certificate_is_kept_shown_and_relied_on_until_somebody_changes_it() {
     let (changed, text) = bench(&base.path().join("changed"), &kept, &loopback);
     assert!(changed.certificate.is_none() && changed.uncertified.contains("none is kept"));
     assert!(text.contains("ignored: it was changed after it was written"), "{text}");
+}
+
+#[test]
+fn a_search_relies_on_a_certificate_for_its_device() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (kept, out) = (base.path().join("certificates"), base.path().join("record"));
+    let (_auth, server) = auth();
+    let place = ["--server", &server, "--certificates", kept.to_str().unwrap()];
+    let made = sextant(&[&["selftest", "--rate", "1000", "--duration", "0.3"], &place[..]].concat());
+    assert_eq!(made.status.code(), Some(0), "{}{}", stdout(&made), stderr(&made));
+    let options =
+        ["--search", "fixed", "--max-rate", "1000", "--duration", "0.3", "--repetitions", "1", "--json"];
+    let out = ["--out", out.to_str().unwrap()];
+    let output = sextant(&[&["search"], &place[..], &options, &out].concat());
+    let results: Results = serde_json::from_slice(&output.stdout).unwrap();
+    let selftest = results.selftest.expect("the certificate holds");
+    assert_eq!((selftest.certified_qps, selftest.trials.len()), (1000, 0));
+    assert_eq!(selftest.certificate.unwrap().path, "server");
+    let faster = base.path().join("faster");
+    let wide = ["--max-rate", "2000", "--out", faster.to_str().unwrap()];
+    let output = sextant(&[&["search"], &place[..], &options[..2], &options[4..], &wide].concat());
+    let results: Results = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(results.selftest.is_none(), "it is for lower rates");
 }
 
 #[test]

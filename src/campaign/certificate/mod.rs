@@ -197,6 +197,15 @@ impl PathTaken {
     }
 }
 
+impl PathTaken {
+    /// Whether queries go the same way: to servers elsewhere by the same device, whatever their addresses.
+    pub fn is_same_way(&self, other: &Self) -> bool {
+        let elsewhere = self.kind == "server" && self.device.is_some();
+        let server = if elsewhere { &other.server } else { &self.server };
+        Self { server: server.clone(), ..self.clone() } == *other
+    }
+}
+
 impl DeviceFacts {
     /// What is not known is empty.
     fn of(device: &Device) -> Self {
