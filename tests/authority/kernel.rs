@@ -81,7 +81,7 @@ fn queries_that_a_fault_may_meet_are_left_to_the_sockets() {
     let zone = Zone::new(ZoneConfig::default()).unwrap();
     let listen = SERVERS.map(|server| server.parse().unwrap());
     for (threshold, seed) in [(0, 1), (1 << 30, 42), (1 << 31, 7), (1 << 32, 42)] {
-        let hot = HotZone { fault_threshold: threshold, fault_seed: seed, ..zone.hot_zone() };
+        let hot = HotZone { fault_threshold: threshold, fault_seed: seed, ..zone.hot_zone().unwrap() };
         let program = Answerer::load(&hot, &listen, SERVER_MAC, false).unwrap();
         for id in 0..500u16 {
             let label = format!("010-000-000-{:03}", id % 256).into_bytes();

@@ -50,7 +50,7 @@ fn judge_ids(ids: &Spread, add: &mut impl FnMut(bool, String)) {
     let failed: Vec<_> = ids.tests.iter().filter(|test| test.p_value < ALPHA).collect();
     let unique = |test: &&super::Test| test.name == "number of equal pairs" && test.statistic < 0.0;
     for test in &failed {
-        if unique(&test) {
+        if unique(test) {
             add(
                 false,
                 "IDs repeat less often than by chance: they are kept unique or come from a permutation"
