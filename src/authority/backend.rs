@@ -7,8 +7,8 @@ use clap::ValueEnum;
 
 use super::counters::Counters;
 use super::kernel::KernelService;
+use super::responder::Responder;
 use super::server::{AuthorityConfig, StartError};
-use super::zone::Zone;
 
 /// How queries come in and answers leave over UDP. TCP is always served by sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -62,7 +62,7 @@ impl Backend {
     /// Starts what the configuration asks for, for sockets that are bound to `addresses`.
     pub fn start(
         config: &AuthorityConfig,
-        zone: &Zone,
+        responder: &Responder,
         addresses: &[SocketAddr],
     ) -> Result<Self, StartError> {
         let sockets = |words: String| Self { kernel: None, words };
@@ -73,7 +73,7 @@ impl Backend {
             let reason = "not in this build; use --io kernel or udp".to_owned();
             return Err(StartError::Io(Io::Xdp, IoRefusal::Usage(reason)));
         }
-        match KernelService::start(zone, addresses, config.device.as_deref()) {
+        match KernelService::start(responder.zone(), addresses, config) {
             Ok(kernel) => Ok(Self { words: format!("kernel ({})", kernel.places()), kernel: Some(kernel) }),
             Err(why) if config.io == Io::Auto => Ok(sockets(format!("udp (not kernel: {why})"))),
             Err(why) => Err(StartError::Io(config.io, why)),

@@ -108,6 +108,8 @@ impl Hot {
             aaaa_share_percent: config.aaaa_share_percent,
             names: config.names,
             passes_dnssec_ok: self.dnssec,
+            fault_threshold: 0,
+            fault_seed: 0,
         }
     }
 

@@ -25,7 +25,7 @@ mod zone;
 pub use backend::{Io, IoRefusal};
 pub use counters::{Counters, Traffic};
 pub use delayed::Delayed;
-pub use observe::{OBSERVED_QUERIES, Observation, Observed, Observer};
+pub use observe::{OBSERVED_QUERIES, Observation, Observer};
 pub use responder::{Query, Reply, Responder};
 pub use rule::{RecordsError, RecordsFile, Signing, SigningKey, TEXT_OCTETS_MAX, TrustAnchor};
 pub use server::{Authority, AuthorityConfig, StartError};

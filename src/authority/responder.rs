@@ -62,6 +62,11 @@ impl Responder {
         Self { zone, faults, observer, recorder }
     }
 
+    /// What it answers from.
+    pub(super) fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
     /// Whether a clock has to be read for each batch: for [`Query::arrived_ns`], or to know when delayed answers are due.
     pub fn needs_time(&self) -> bool {
         self.recorder.is_some() || self.faults.as_ref().is_some_and(|faults| faults.can_delay())

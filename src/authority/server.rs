@@ -133,7 +133,7 @@ impl Authority {
         if config.listen.is_empty() {
             return Err(StartError::NoAddress);
         }
-        let responder = Responder::new(zone.clone(), config.faults.clone(), config.observer.clone());
+        let responder = Responder::new(zone, config.faults.clone(), config.observer.clone());
         let mut services: Vec<Vec<UdpService>> = (0..config.threads.max(1)).map(|_| Vec::new()).collect();
         let (mut listeners, mut local_addrs) = (Vec::new(), Vec::new());
         for &address in &config.listen {
@@ -154,7 +154,7 @@ impl Authority {
             workers.push(worker.map_err(StartError::Thread)?);
         }
         // Last, so that the sockets serve what it passes.
-        let backend = Backend::start(config, &zone, &local_addrs)?;
+        let backend = Backend::start(config, &responder, &local_addrs)?;
         let tcp = config
             .tcp
             .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))

@@ -20,7 +20,7 @@ pub use bench::{Bench, Ended, empty_results, run};
 pub use plan::{Plan, Preset, SECOND_NS};
 pub use progress::{Doing, Progress, short_duration};
 pub use reach::{Unreached, reach, reachable};
-pub use selftest::{Certification, required_qps};
+pub use selftest::{Certification, selftest_timeout_ns};
 pub use site::{DUT_PORT, LoopError, Looped, PathChoice, Site, Wanted, auth_cpus, loop_back};
 pub use store::Store;
 pub use tester::{Auth, MeasureError, Target, Tester, Tried};

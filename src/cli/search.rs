@@ -59,6 +59,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
         target,
         auth: None,
         selftest: None,
+        certificate: None,
         progress,
         alive: &mut || Ok(()),
         before,

@@ -27,5 +27,5 @@ pub use latex::latex_tables;
 pub use load::{FILE, LoadError, load};
 pub use text::text;
 pub use trial_text::trial_text;
-pub use words::verdict;
+pub use words::{certified, verdict};
 pub use write::write_all;

@@ -6,7 +6,7 @@ use super::caveats::caveats;
 use super::clean::{printable, shortened};
 use super::number::{count, percent, plural, rate, rate_of, time_of};
 use super::select::{Tally, every_trial};
-use super::words::{at_ceiling, confidence, kept, p1_name, p99_name, upper_first, verdict};
+use super::words::{at_ceiling, certified, confidence, kept, p1_name, p99_name, upper_first, verdict};
 
 /// Columns that a line may fill.
 const WIDTH: usize = 96;
@@ -50,8 +50,7 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
         add("Limited by", joined(&found.cause, &found.evidence));
     }
     if let Some(test) = &results.selftest {
-        let passed = if test.passed { "passed" } else { "not passed" };
-        add("Self-test (9.2.1)", format!("{passed}; certified up to {}", rate_of(test.certified_qps)));
+        add("Self-test (9.2.1)", shortened(&certified(test), 300));
     }
     let tally = Tally::of(every_trial(results).iter().map(|entry| entry.trial));
     if tally.total() > 0 {

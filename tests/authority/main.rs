@@ -4,6 +4,7 @@
 mod faults;
 mod frames;
 mod kernel;
-mod peers;
+mod resolvers;
+mod rules;
 mod server;
 mod zone;

@@ -1,6 +1,7 @@
 //! Measurer, server and AuthDNS joined by a simulated network.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use dns64::Prefix;
 use dns64::wire::Name;
@@ -11,9 +12,12 @@ use engine::trial::{OwnFaults, Tolerance, Validity, conclude};
 use engine::workload::{Variation, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use net::sim::{Conditions, Host, Network, Packet};
-use sextant::authority::{ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig};
+use sextant::authority::faults::{Counts, Faults};
+use sextant::authority::{
+    ANSWER_OCTETS_MAX, Delayed, Observation, Observer, Query, Responder, Transport, Zone, ZoneConfig,
+};
 use sextant::proxy::inflight::{Channel, Client};
-use sextant::proxy::{Machine, Output, Settings};
+use sextant::proxy::{Machine, Output, Settings, Stats};
 
 /// A server of known capacity.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +65,59 @@ pub struct Lab {
     network: Network,
     host: Host,
     machine: Machine,
-    zone: Zone,
+    auth: Auth,
     stall: Option<(u64, u64)>,
+}
+
+/// The AuthDNS, alone or behind dns64d, with what goes wrong with it.
+struct Auth {
+    zone: Arc<Zone>,
+    responder: Responder,
+    observer: Arc<Observer>,
+    /// How often each fault befell an answer.
+    faults: Counts,
+    /// Answers over TCP to dns64d under way, with its tokens.
+    over_tcp: Delayed<(u64, Vec<u8>)>,
+}
+
+impl Auth {
+    fn new(zone: Zone) -> Self {
+        let (zone, observer) = (Arc::new(zone), Observer::new(100_000));
+        let responder = Responder::new(zone.clone(), None, Some(observer.clone()));
+        Self { zone, responder, observer, faults: Counts::default(), over_tcp: Delayed::new(10_000) }
+    }
+
+    /// The answer and when and how often it leaves.
+    fn answer(
+        &mut self,
+        now_ns: u64,
+        octets: &[u8],
+        from: SocketAddr,
+        transport: Transport,
+    ) -> (u64, u8, Vec<u8>) {
+        let mut answer = [0; ANSWER_OCTETS_MAX];
+        let query = Query { octets, from, transport, arrived_ns: now_ns };
+        let reply = self.responder.respond(query, &mut answer);
+        self.faults.count(reply.faults);
+        (now_ns + reply.delay_ns, reply.copies, answer[..reply.answer.octets].to_vec())
+    }
+
+    /// Answers a datagram.
+    fn answer_packet(&mut self, now_ns: u64, packet: &Packet, network: &mut Network) {
+        let (at_ns, copies, octets) = self.answer(now_ns, &packet.octets, packet.from, Transport::Udp);
+        for _ in 0..copies {
+            network.send(at_ns, Packet { from: packet.to, to: packet.from, octets: octets.clone() });
+        }
+    }
+
+    /// Answers over TCP, where a connection is opened before: four ways until the answer is there. No answer looks to
+    /// dns64d like a closed connection.
+    fn answer_tcp(&mut self, now_ns: u64, token: u64, query: &[u8], way_ns: u64) {
+        let (at_ns, copies, octets) =
+            self.answer(now_ns + 3 * way_ns, query, address(UPSTREAM_FROM), Transport::Tcp);
+        let octets = if copies > 0 { octets } else { Vec::new() };
+        self.over_tcp.push(at_ns + way_ns, (token, octets)).unwrap();
+    }
 }
 
 fn address(port: u16) -> SocketAddr {
@@ -89,9 +144,26 @@ impl Lab {
             network: Network::new(planted.conditions, seed),
             host: Host::new(planted.service_ns, planted.buffer),
             machine: Machine::new(settings, secret),
-            zone: Zone::new(zone).unwrap(),
+            auth: Auth::new(Zone::new(zone).unwrap()),
             stall: None,
         }
+    }
+
+    /// Lets the AuthDNS misbehave.
+    pub fn misbehave(&mut self, faults: &[&str]) {
+        let faults = Faults::new(1, faults.iter().map(|fault| fault.parse().unwrap()).collect());
+        let Auth { zone, observer, .. } = &self.auth;
+        self.auth.responder = Responder::new(zone.clone(), Some(Arc::new(faults)), Some(observer.clone()));
+    }
+
+    /// How often each fault befell an answer of the AuthDNS, and the queries that it saw.
+    pub fn seen(&self) -> (Counts, Observation) {
+        (self.auth.faults, self.auth.observer.take())
+    }
+
+    /// What dns64d counted.
+    pub fn stats(&self) -> &Stats {
+        self.machine.stats()
     }
 
     /// Stops the server for a while, `after_ns` after the first query.
@@ -130,6 +202,7 @@ impl Lab {
                 self.host.next_at_ns(),
                 timers,
                 stall,
+                self.auth.over_tcp.next_due_ns(),
                 Some(lane.listen_until_ns()),
             ];
             let next_ns = events.into_iter().flatten().min().unwrap_or(now_ns);
@@ -157,12 +230,7 @@ impl Lab {
     fn deliver(&mut self, lane: &mut Lane, now_ns: u64) {
         while let Some(packet) = self.network.receive(now_ns) {
             match packet.to.port() {
-                AUTH => {
-                    let mut answer = [0; ANSWER_OCTETS_MAX];
-                    let length = self.zone.respond(&packet.octets, Transport::Udp, &mut answer);
-                    let octets = answer[..length].to_vec();
-                    self.network.send(now_ns, Packet { from: packet.to, to: packet.from, octets });
-                }
+                AUTH => self.auth.answer_packet(now_ns, &packet, &mut self.network),
                 port if port >= MEASURER_FROM => {
                     lane.receive(now_ns, usize::from(port - MEASURER_FROM), &packet.octets);
                 }
@@ -176,16 +244,18 @@ impl Lab {
         if let Some((_, for_ns)) = self.stall.take_if(|(at_ns, _)| *at_ns <= now_ns) {
             self.host.stall(now_ns, for_ns);
         }
-        let mut wire = Wire { network: &mut self.network, now_ns };
+        let way_ns = self.planted.conditions.delay_ns;
+        let mut wire = Wire { network: &mut self.network, auth: &mut self.auth, now_ns, way_ns };
         if self.planted.dns64 {
             self.machine.handle_timeout(now_ns, &mut wire);
+            while let Some((token, octets)) = wire.auth.over_tcp.pop_due(now_ns) {
+                let answer = Some(&octets[..]).filter(|octets| !octets.is_empty());
+                self.machine.handle_upstream_tcp(now_ns, token, answer, &mut wire);
+            }
         }
         while let Some(packet) = self.host.serve(now_ns) {
             if !self.planted.dns64 {
-                let mut answer = [0; ANSWER_OCTETS_MAX];
-                let length = self.zone.respond(&packet.octets, Transport::Udp, &mut answer);
-                let octets = answer[..length].to_vec();
-                wire.network.send(now_ns, Packet { from: packet.to, to: packet.from, octets });
+                wire.auth.answer_packet(now_ns, &packet, wire.network);
                 continue;
             }
             self.machine.begin_batch();
@@ -204,7 +274,10 @@ impl Lab {
 /// dns64d's way out.
 struct Wire<'n> {
     network: &'n mut Network,
+    auth: &'n mut Auth,
     now_ns: u64,
+    /// The delay of the network in one direction.
+    way_ns: u64,
 }
 
 impl Output for Wire<'_> {
@@ -224,8 +297,8 @@ impl Output for Wire<'_> {
         self.network.send(self.now_ns, Packet { from, to: address(AUTH), octets: buffer[..length].to_vec() });
     }
 
-    fn to_upstream_tcp(&mut self, _: u64, _: usize, _: &[u8]) {
-        panic!("nothing in this lab is truncated");
+    fn to_upstream_tcp(&mut self, token: u64, _: usize, query: &[u8]) {
+        self.auth.answer_tcp(self.now_ns, token, query, self.way_ns);
     }
 }
 

@@ -4,6 +4,7 @@
 //! the corridor that changes a result shows here, and the same seed reproduces it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod faults;
 mod lab;
 
 use engine::pacer::SECOND_NS;

@@ -4,6 +4,7 @@
 //! are here: they are told the time and handed the bytes, so that the same code runs on sockets and in a simulation.
 #![forbid(unsafe_code)]
 
+pub mod identifiers;
 pub mod lane;
 pub mod matcher;
 pub mod pacer;

@@ -73,6 +73,9 @@ const volatile struct zone {
     /* The names that exist. */
     __u64 names_mask;
     __u64 names_first;
+    /* Queries whose draw is below are for the sockets, which let faults befall their answers. */
+    __u64 fault_threshold;
+    __u64 fault_seed;
     /* The octets of suffix, type and class, and their words. */
     __u32 question_octets;
     __u32 question_words;
@@ -164,6 +167,23 @@ static __always_inline void check_opt(const __u8 *opt, struct query *query, __u6
         *wrong |= query->dnssec_ok;
 }
 
+/* The finalizer of splitmix64. */
+static __always_inline __u64 mix(__u64 value)
+{
+    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+    value = (value ^ value >> 27) * 0x94d049bb133111eb;
+    return value ^ value >> 31;
+}
+
+/* The number that says whether a fault meets the query: `authority::faults::draw`. Length and label, in network order. */
+static __always_inline __u64 draw(__u64 first, __u64 second, __be16 id, __be16 type)
+{
+    const __u64 step = 0x9e3779b97f4a7c15, lower_case = 0x2020202020202020;
+    __u64 drawn = mix((zone.fault_seed ^ (__builtin_bswap64(first) | lower_case)) + step);
+    drawn = mix((drawn ^ (__builtin_bswap64(second) | lower_case)) + step);
+    return mix((drawn ^ ((__u64)bpf_ntohs(id) << 16 | bpf_ntohs(type))) + step) >> 32;
+}
+
 /* Whether the datagram is a query of the form that is answered here. */
 static __always_inline int understand(const struct udphdr *udp, const void *end, struct query *query)
 {
@@ -189,13 +209,17 @@ static __always_inline int understand(const struct udphdr *udp, const void *end,
     __u64 first = *(const __u64 *)(dns + LABEL_AT), second = *(const __u64 *)(dns + LABEL_AT + 8);
     query->sum += halves(first) + halves(second) + check_suffix(dns + SUFFIX_AT, &wrong);
     query->sum += (__u64)id + (flags & bpf_htons(DNS_RD)) + udp->source + udp->dest;
-    __u64 high = two_octets(bpf_be64_to_cpu(first) ^ 0x0f3030302d303030, &wrong);
-    __u64 low = two_octets(bpf_be64_to_cpu(second) ^ 0x2d3030302d303030, &wrong);
+    first = bpf_be64_to_cpu(first);
+    second = bpf_be64_to_cpu(second);
+    __u64 high = two_octets(first ^ 0x0f3030302d303030, &wrong);
+    __u64 low = two_octets(second ^ 0x2d3030302d303030, &wrong);
     __u64 address = high << 16 | low;
     wrong |= (address & zone.names_mask) ^ zone.names_first;
     query->address = address;
     query->type = *(const __u16 *)(question_end - 4);
-    return !wrong;
+    if (wrong)
+        return 0;
+    return !zone.fault_threshold || draw(first, second, id, query->type) >= zone.fault_threshold;
 }
 
 static __always_inline void turn_ethernet(struct ethhdr *eth)

@@ -114,7 +114,8 @@ impl Counts {
         Kind::ALL.into_iter().map(|kind| (kind, self.of(kind))).filter(|(_, count)| *count > 0)
     }
 
-    pub(crate) fn count(&mut self, kinds: Kinds) {
+    /// Counts what befell one answer.
+    pub fn count(&mut self, kinds: Kinds) {
         for kind in Kind::ALL.into_iter().filter(|&kind| kinds.has(kind)) {
             self.0[kind as usize] += 1;
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dns64::wire::HEADER_LENGTH;
+use engine::identifiers::{Analysis, Seen, analyse};
 use engine::random::mix;
 
 use super::responder::Query;
@@ -16,31 +17,6 @@ pub const OBSERVED_QUERIES: usize = 1_000_000;
 const CHUNK_QUERIES: usize = 4096;
 /// The prime of the 64-bit FNV hash.
 const HASH_FACTOR: u64 = 0x0000_0100_0000_01b3;
-
-/// One query as it came, in 32 octets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observed {
-    /// When it came, in ns of the monotonic clock.
-    pub arrived_ns: u64,
-    /// A hash of QNAME without its case; 0 where there is no question.
-    pub name: u64,
-    /// A hash of the client's address.
-    pub client: u32,
-    /// The case of the first 32 octets of QNAME that are letters: a bit is set for upper case.
-    pub upper_case: u32,
-    /// The client's port.
-    pub port: u16,
-    /// The query's ID.
-    pub id: u16,
-    /// QTYPE; 0 where there is no question.
-    pub qtype: u16,
-    /// How it came.
-    pub transport: Transport,
-    /// How many letters QNAME has, at most 255.
-    pub letters: u8,
-}
-
-const _: () = assert!(size_of::<Observed>() == 32);
 
 /// Collects the queries that several threads see. The first ones are kept, up to a bound; later ones are only counted.
 #[derive(Debug)]
@@ -55,7 +31,7 @@ pub struct Observer {
 /// What one thread has seen.
 #[derive(Debug, Default)]
 struct Store {
-    chunks: Vec<Vec<Observed>>,
+    chunks: Vec<Vec<Seen>>,
     seen: u64,
 }
 
@@ -63,9 +39,16 @@ struct Store {
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
     /// The queries that were kept, in the order of their arrival.
-    pub queries: Vec<Observed>,
+    pub queries: Vec<Seen>,
     /// All queries seen: kept or only counted.
     pub seen: u64,
+}
+
+impl Observation {
+    /// What the queries say; `client_queries` is how many were put to the server under test, where that is known.
+    pub fn analyse(&self, client_queries: Option<u64>) -> Analysis {
+        analyse(&self.queries, self.seen, client_queries)
+    }
 }
 
 impl Observer {
@@ -99,7 +82,7 @@ impl Observer {
         }
         self.room.store(self.capacity, Ordering::Relaxed);
         // Stable: those of one thread and one reading of the clock keep their order.
-        observation.queries.sort_by_key(|query| query.arrived_ns);
+        observation.queries.sort_by_key(|query| query.at_ns);
         observation
     }
 
@@ -111,7 +94,7 @@ impl Observer {
     }
 
     /// Room for some more queries, if there is any.
-    fn chunk(&self) -> Option<Vec<Observed>> {
+    fn chunk(&self) -> Option<Vec<Seen>> {
         let take = |room: usize| (room > 0).then(|| room - room.min(CHUNK_QUERIES));
         let before = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         Some(Vec::with_capacity(before.min(CHUNK_QUERIES)))
@@ -142,26 +125,25 @@ impl Recorder {
             store.chunks.push(chunk);
         }
         if let Some(chunk) = store.chunks.last_mut() {
-            chunk.push(Observed::read(query));
+            chunk.push(read(query));
         }
     }
 }
 
-impl Observed {
-    fn read(query: &Query<'_>) -> Self {
-        let id = query.octets.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
-        let name = QueryName::read(query.octets.get(HEADER_LENGTH..).unwrap_or_default());
-        Self {
-            arrived_ns: query.arrived_ns,
-            name: name.hash,
-            client: client_hash(query.from),
-            upper_case: name.upper_case,
-            port: query.from.port(),
-            id,
-            qtype: name.qtype,
-            transport: query.transport,
-            letters: name.letters,
-        }
+/// What is kept of a query.
+fn read(query: &Query<'_>) -> Seen {
+    let id = query.octets.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
+    let name = QueryName::read(query.octets.get(HEADER_LENGTH..).unwrap_or_default());
+    Seen {
+        at_ns: query.arrived_ns,
+        name: name.hash,
+        client: client_hash(query.from),
+        upper_case: name.upper_case,
+        port: query.from.port(),
+        id,
+        qtype: name.qtype,
+        tcp: query.transport == Transport::Tcp,
+        letters: name.letters,
     }
 }
 
@@ -202,4 +184,59 @@ fn client_hash(client: SocketAddr) -> u32 {
         IpAddr::V6(ip) => ip.to_bits(),
     };
     (mix(bits as u64 ^ mix((bits >> 64) as u64)) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(number: u16) -> Vec<u8> {
+        let mut query = number.to_be_bytes().to_vec();
+        query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        query.extend(b"\x03wWw\x04Test\0\0\x1c\0\x01");
+        query
+    }
+
+    fn note(recorder: &mut Recorder, octets: &[u8], arrived_ns: u64) {
+        let from = "[2001:db8::1]:4711".parse().unwrap();
+        recorder.note(&Query { octets, from, transport: Transport::Udp, arrived_ns });
+    }
+
+    #[test]
+    fn queries_of_all_threads_are_kept_in_order_up_to_the_bound() {
+        let observer = Observer::new(10);
+        let [mut one, mut other] = [observer.recorder(), observer.recorder()];
+        for number in 0..6 {
+            note(&mut one, &query(number), 2 * u64::from(number));
+        }
+        note(&mut other, &query(9), 3);
+        let first = observer.take();
+        // The first thread has taken all the room.
+        assert_eq!(first.queries.iter().map(|query| query.id).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(first.seen, 7);
+
+        observer.watch(false);
+        note(&mut one, &query(1), 1);
+        observer.watch(true);
+        for number in 0..20 {
+            note(&mut other, &query(number), number.into());
+        }
+        let second = observer.take();
+        assert_eq!((second.queries.len(), second.seen), (10, 20), "the room is free again");
+    }
+
+    #[test]
+    fn what_is_kept_of_a_query() {
+        let observer = Observer::new(10);
+        let mut recorder = observer.recorder();
+        note(&mut recorder, &query(7), 1);
+        note(&mut recorder, &query(7).to_ascii_lowercase(), 2);
+        note(&mut recorder, &query(7)[..20], 3);
+        note(&mut recorder, &[1], 4);
+        let [mixed, lower, cut, nothing] = observer.take().queries.try_into().unwrap();
+        assert_eq!((mixed.id, mixed.port, mixed.qtype, mixed.letters, mixed.tcp), (7, 4711, 28, 7, false));
+        assert_eq!((mixed.upper_case, lower.upper_case), (1 << 2 | 1 << 5, 0));
+        assert_eq!((mixed.name, mixed.client), (lower.name, lower.client));
+        assert_eq!((cut.id, cut.name, cut.qtype, nothing.id, nothing.name), (7, 0, 0, 0, 0));
+    }
 }

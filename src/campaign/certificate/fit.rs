@@ -55,8 +55,8 @@ pub fn best<'a>(stored: &'a [Stored], needed: &Needed) -> Result<&'a Stored, Str
 /// # Errors
 /// The first condition that is not met.
 pub fn holds(certificate: &Certificate, needed: &Needed) -> Result<(), String> {
-    let differs = |what: &str, then: &dyn std::fmt::Debug, now: &dyn std::fmt::Debug| {
-        Err(format!("it is for {what} {then:?}, and now it is {now:?}"))
+    let differs = |what: &str, then: &dyn std::fmt::Display, now: &dyn std::fmt::Display| {
+        Err(format!("it is for {what} '{then}', and now it is '{now}'"))
     };
     if certificate.tool != TOOL {
         return differs("the program", &certificate.tool, &TOOL);

@@ -6,6 +6,7 @@
 pub mod fit;
 pub mod machine;
 pub mod store;
+mod words;
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
