@@ -1,9 +1,11 @@
 //! The AuthDNS from outside: its answers as another DNS library reads them, its sockets, and real resolvers before it.
 #![allow(clippy::unwrap_used)]
 
+mod dnssec;
 mod faults;
 mod frames;
 mod kernel;
+mod properties;
 mod resolvers;
 mod rules;
 mod server;
