@@ -123,6 +123,9 @@ pub struct Settings {
     pub tester_cpus: Vec<usize>,
     /// Where the AuthDNS ran and listened, in words.
     pub auth: String,
+    /// Where the machines of a bench were, in words; empty where that is not known.
+    #[serde(default)]
+    pub path: String,
     /// The load model as on the command line; empty means constant.
     #[serde(default)]
     pub load: String,
