@@ -66,10 +66,9 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
         let mut at = 0;
         while wire[at] != 0 {
             let next = at + 1 + usize::from(wire[at]);
-            for position in at + 1..next {
-                if case >> (position % 64) & 1 == 1 {
-                    wire[position].make_ascii_uppercase();
-                }
+            let upper = |(position, _): &(usize, &mut u8)| case >> (position % 64) & 1 == 1;
+            for (_, octet) in wire[at + 1..next].iter_mut().enumerate().filter(upper) {
+                octet.make_ascii_uppercase();
             }
             at = next;
         }
