@@ -154,7 +154,7 @@ impl Authority {
             workers.push(worker.map_err(StartError::Thread)?);
         }
         // Last, so that the sockets serve what it passes.
-        let backend = Backend::start(config, &responder, &local_addrs)?;
+        let backend = Backend::start(config, &responder, &local_addrs, &receive_failures)?;
         let tcp = config
             .tcp
             .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))
@@ -215,6 +215,7 @@ impl Authority {
     /// Stops all threads, waits for them and returns the last counters.
     pub fn stop(mut self) -> Counters {
         self.workers.clear();
+        self.backend.stop();
         self.tcp = None;
         self.counters()
     }

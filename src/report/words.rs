@@ -31,10 +31,13 @@ pub fn certified(test: &SelfTest) -> String {
         Some(CertificateUse { issued_utc, required_qps, trial_s, path, .. }) => {
             let at = instant(issued_utc);
             let (required, lasting) = (rate_of(*required_qps), seconds(*trial_s));
+            let confirmed = match test.trials.as_slice() {
+                [] => String::new(),
+                _ => format!(", confirmed now at {}", rate_of(test.required_qps)),
+            };
             format!(
                 "this Tester is certified to {fit} on this machine, this path ({path}), this day: {required} for {lasting} \
-                 on {at}, confirmed now at {}",
-                rate_of(test.required_qps)
+                 on {at}{confirmed}"
             )
         }
         None if test.uncertified.is_empty() => format!("passed; certified up to {fit}"),

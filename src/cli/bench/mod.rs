@@ -5,7 +5,6 @@ mod servers;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use clap::Args;
 use engine::record::Settings;
@@ -18,11 +17,8 @@ use super::outputs::OutputArgs;
 use super::site::{SiteArgs, looped};
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::certificate::Conditions;
-use crate::campaign::certificate::fit::{Needed, best};
 use crate::campaign::certificate::store::Stored;
-use crate::campaign::{
-    Looped, PathChoice, Plan, Progress, Site, Target, Tester, empty_results, selftest_timeout_ns,
-};
+use crate::campaign::{Looped, PathChoice, Plan, Progress, Site, Target, Tester, empty_results};
 use crate::lab::environment::{Manifest, preflight};
 use crate::lab::peers::{self, RunningPeer};
 use servers::Servers;
@@ -168,14 +164,8 @@ impl BenchArgs {
         settings: &Settings,
     ) -> Option<Result<Stored, String>> {
         let auth = Some((&looped.auth, self.site.auth_threads.unwrap_or(1)));
-        let needed = Needed {
-            conditions: Conditions::now(Some(site), tester, &looped.target, auth, settings),
-            rate_qps: plan.range_qps[1],
-            timeout_s: selftest_timeout_ns(plan.timeout_ns) as f64 / 1e9,
-            trial_s: plan.trial_ns as f64 / 1e9,
-            now: SystemTime::now(),
-        };
-        (!self.full_selftest).then(|| best(&self.certificates.read(), &needed).cloned())
+        let conditions = Conditions::now(Some(site), tester, &looped.target, auth, settings);
+        (!self.full_selftest).then(|| self.certificates.fitting(conditions, plan))
     }
 
     /// A server of the user's is on this machine or beyond, and so is an AuthDNS at an address of the user's choice.

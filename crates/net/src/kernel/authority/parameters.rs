@@ -213,7 +213,8 @@ fn sum(suffix_octets: usize, counts: [u8; 8], tail: &[u8]) -> u64 {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+/// The addresses and the device: `struct place` of `bpf/service.h`.
+pub(crate) struct Place {
     ipv6: [[u8; 16]; ADDRESSES],
     ipv4: [[u8; 4]; ADDRESSES],
     ipv6_port: [[u8; 2]; ADDRESSES],
@@ -225,7 +226,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(listen: &[SocketAddr], mac: [u8; 6], redirects: bool) -> Self {
+    pub(crate) fn new(listen: &[SocketAddr], mac: [u8; 6], redirects: bool) -> Self {
         let mut place = Self { mac, redirects: redirects.into(), ..Self::default() };
         for address in listen {
             let octets = address_octets(address.ip());
@@ -248,7 +249,7 @@ impl Place {
     }
 
     /// The octets of the struct.
-    pub(super) fn octets(&self) -> &[u8] {
+    pub(crate) fn octets(&self) -> &[u8] {
         const { assert!(size_of::<Self>() == ADDRESSES * (16 + 4 + 2 + 2) + 2 * 4 + 6 + 2) };
         // SAFETY: the assertion shows that there is no padding: all octets are initialized.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
