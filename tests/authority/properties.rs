@@ -91,7 +91,8 @@ fn question(name: &[u8], qtype: u16, offer: Option<(u16, bool)>) -> Vec<u8> {
 }
 
 fn ask(zone: &Zone, query: &[u8], transport: Transport) -> Vec<u8> {
-    let mut out = [0xaa; TCP_ANSWER_OCTETS_MAX];
+    // Compression pointers to nowhere: what the buffer holds from before must not matter.
+    let mut out = [0xff; TCP_ANSWER_OCTETS_MAX];
     let room = if transport == Transport::Udp { ANSWER_OCTETS_MAX } else { TCP_ANSWER_OCTETS_MAX };
     let answer = zone.answer(query, transport, &mut out[..room]);
     out[..answer.octets].to_vec()
