@@ -51,9 +51,20 @@ impl fmt::Display for IoRefusal {
     }
 }
 
+/// Why the sockets must see every query, if they must.
+fn needs_sockets(config: &AuthorityConfig) -> Option<&'static str> {
+    if config.faults.is_some() {
+        return Some("faults befall answers of sockets alone");
+    }
+    let watches = config.observer.as_ref().is_some_and(|observer| observer.is_watching());
+    watches.then_some("only queries that come to sockets are observed")
+}
+
 /// What answers over UDP beside the sockets.
 pub(super) struct Backend {
     kernel: Option<KernelService>,
+    /// What a program counted that has been taken away.
+    ended: Counters,
     /// See [`super::Authority::io_in_words`].
     pub words: String,
 }
@@ -65,7 +76,7 @@ impl Backend {
         zone: &Zone,
         addresses: &[SocketAddr],
     ) -> Result<Self, StartError> {
-        let sockets = |words: String| Self { kernel: None, words };
+        let sockets = |words: String| Self { kernel: None, ended: Counters::default(), words };
         if config.io == Io::Udp {
             return Ok(sockets("udp".to_owned()));
         }
@@ -73,8 +84,18 @@ impl Backend {
             let reason = "not in this build; use --io kernel or udp".to_owned();
             return Err(StartError::Io(Io::Xdp, IoRefusal::Usage(reason)));
         }
+        if let Some(why) = needs_sockets(config) {
+            return match config.io {
+                Io::Auto => Ok(sockets(format!("udp (not kernel: {why})"))),
+                io => Err(StartError::Io(io, IoRefusal::Usage(format!("{why}; use --io udp")))),
+            };
+        }
         match KernelService::start(zone, addresses, config.device.as_deref()) {
-            Ok(kernel) => Ok(Self { words: format!("kernel ({})", kernel.places()), kernel: Some(kernel) }),
+            Ok(kernel) => Ok(Self {
+                words: format!("kernel ({})", kernel.places()),
+                kernel: Some(kernel),
+                ended: Counters::default(),
+            }),
             Err(why) if config.io == Io::Auto => Ok(sockets(format!("udp (not kernel: {why})"))),
             Err(why) => Err(StartError::Io(config.io, why)),
         }
@@ -85,8 +106,18 @@ impl Backend {
         if self.kernel.is_some() { Io::Kernel } else { Io::Udp }
     }
 
+    /// Leaves everything to the sockets.
+    pub fn end(&mut self) {
+        let mut counted = Counters::default();
+        self.add_to(&mut counted);
+        (self.ended, self.kernel) = (counted, None);
+    }
+
     /// Adds what was counted beside the sockets.
     pub fn add_to(&self, counters: &mut Counters) {
+        counters.udp += self.ended.udp;
+        counters.kernel_passed += self.ended.kernel_passed;
+        counters.kernel_no_room += self.ended.kernel_no_room;
         if let Some(kernel) = &self.kernel {
             counters.udp += kernel.traffic();
             (counters.kernel_passed, counters.kernel_no_room) = kernel.passed();

@@ -122,6 +122,7 @@ pub struct Authority {
     tcp_gauge: Arc<TcpGauge>,
     receive_failures: Arc<AtomicU64>,
     backend: Backend,
+    observer: Option<Arc<Observer>>,
 }
 
 impl Authority {
@@ -133,7 +134,7 @@ impl Authority {
         if config.listen.is_empty() {
             return Err(StartError::NoAddress);
         }
-        let responder = Responder::new(zone.clone(), config.faults.clone(), config.observer.clone());
+        let responder = Responder::new(zone, config.faults.clone(), config.observer.clone());
         let mut services: Vec<Vec<UdpService>> = (0..config.threads.max(1)).map(|_| Vec::new()).collect();
         let (mut listeners, mut local_addrs) = (Vec::new(), Vec::new());
         for &address in &config.listen {
@@ -154,13 +155,14 @@ impl Authority {
             workers.push(worker.map_err(StartError::Thread)?);
         }
         // Last, so that the sockets serve what it passes.
-        let backend = Backend::start(config, &zone, &local_addrs)?;
+        let backend = Backend::start(config, responder.zone(), &local_addrs)?;
         let tcp = config
             .tcp
             .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))
             .transpose()
             .map_err(StartError::Thread)?;
-        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, backend })
+        let observer = config.observer.clone();
+        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, backend, observer })
     }
 
     /// The addresses it answers on, in the order of [`AuthorityConfig::listen`], with the ports that were free.
@@ -176,6 +178,16 @@ impl Authority {
     /// The same for people: where and how, and if [`Io::Auto`] did not come to the fastest, why.
     pub fn io_in_words(&self) -> &str {
         &self.backend.words
+    }
+
+    /// What notes the queries, if anything does.
+    pub fn observer(&self) -> Option<&Arc<Observer>> {
+        self.observer.as_ref()
+    }
+
+    /// Answers from the sockets from now on, where the observer sees every query.
+    pub fn leave_kernel(&mut self) {
+        self.backend.end();
     }
 
     /// What has been counted since the start, by all threads and by those that have taken sockets.

@@ -4,6 +4,7 @@
 mod faults;
 mod frames;
 mod kernel;
+mod observe;
 mod peers;
 mod server;
 mod zone;

@@ -72,6 +72,11 @@ impl Observer {
         self.watching.store(watching, Ordering::Relaxed);
     }
 
+    /// Whether it watches.
+    pub fn is_watching(&self) -> bool {
+        self.watching.load(Ordering::Relaxed)
+    }
+
     /// Takes what was seen, and begins anew.
     pub fn take(&self) -> Observation {
         let mut observation = Observation::default();
@@ -113,9 +118,14 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
+    /// Whether there is anything to note.
+    pub fn is_watching(&self) -> bool {
+        self.observer.is_watching()
+    }
+
     /// Notes a query, if the observer watches.
     pub fn note(&mut self, query: &Query<'_>) {
-        if !self.observer.watching.load(Ordering::Relaxed) {
+        if !self.is_watching() {
             return;
         }
         let mut store = lock(&self.store);
