@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs: `bpf/NAME.bpf.c` becomes the constant `NAME` in capitals.
-const PROGRAMS: [&str; 5] = ["authority", "measurer", "pass", "redirect", "reflector"];
+const PROGRAMS: [&str; 6] = ["authority", "measurer", "pass", "redirect", "reflector", "service"];
 /// Included by all programs.
-const HEADERS: [&str; 5] = ["checksum.h", "generator.h", "measurer.h", "packet.h", "sink.h"];
+const HEADERS: [&str; 6] = ["checksum.h", "generator.h", "measurer.h", "packet.h", "service.h", "sink.h"];
 
 fn main() {
     println!("cargo:rerun-if-env-changed=CLANG");

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use clap::ValueEnum;
 
 use super::counters::Counters;
 use super::kernel::KernelService;
+use super::responder::Responder;
 use super::server::{AuthorityConfig, StartError};
-use super::zone::Zone;
+use super::xdp::XdpService;
 
 /// How queries come in and answers leave over UDP. TCP is always served by sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -51,66 +54,102 @@ impl fmt::Display for IoRefusal {
     }
 }
 
-/// Why the sockets must see every query, if they must.
-fn needs_sockets(config: &AuthorityConfig) -> Option<&'static str> {
-    if config.faults.is_some() {
-        return Some("faults befall answers of sockets alone");
-    }
-    let watches = config.observer.as_ref().is_some_and(|observer| observer.is_watching());
-    watches.then_some("only queries that come to sockets are observed")
-}
-
-/// What answers over UDP beside the sockets.
+/// What answers over UDP beside the sockets, which always have what it leaves.
 pub(super) struct Backend {
-    kernel: Option<KernelService>,
+    service: Option<Service>,
     /// What a program counted that has been taken away.
     ended: Counters,
     /// See [`super::Authority::io_in_words`].
     pub words: String,
 }
 
+enum Service {
+    Kernel(KernelService),
+    Xdp(XdpService),
+}
+
+impl Service {
+    fn start(
+        io: Io,
+        config: &AuthorityConfig,
+        responder: &Responder,
+        addresses: &[SocketAddr],
+        failures: &Arc<AtomicU64>,
+    ) -> Result<Self, IoRefusal> {
+        if io == Io::Kernel {
+            return KernelService::start(responder.zone(), addresses, config).map(Self::Kernel);
+        }
+        XdpService::start(responder, addresses, config, failures).map(Self::Xdp)
+    }
+
+    fn io(&self) -> Io {
+        match self {
+            Self::Kernel(_) => Io::Kernel,
+            Self::Xdp(_) => Io::Xdp,
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let places = match self {
+            Self::Kernel(kernel) => kernel.places(),
+            Self::Xdp(xdp) => xdp.places(),
+        };
+        format!("{} ({places})", self.io())
+    }
+}
+
 impl Backend {
     /// Starts what the configuration asks for, for sockets that are bound to `addresses`.
+    ///
+    /// # Errors
+    /// It cannot be had; for [`Io::Auto`] never.
     pub fn start(
         config: &AuthorityConfig,
-        zone: &Zone,
+        responder: &Responder,
         addresses: &[SocketAddr],
+        failures: &Arc<AtomicU64>,
     ) -> Result<Self, StartError> {
-        let sockets = |words: String| Self { kernel: None, ended: Counters::default(), words };
-        if config.io == Io::Udp {
-            return Ok(sockets("udp".to_owned()));
+        let candidates: &[Io] = match config.io {
+            Io::Auto => &[Io::Kernel, Io::Xdp],
+            Io::Udp => &[],
+            Io::Xdp => &[Io::Xdp],
+            Io::Kernel => &[Io::Kernel],
+        };
+        let mut why_not = None;
+        for &io in candidates {
+            match Service::start(io, config, responder, addresses, failures) {
+                Ok(service) => {
+                    let words = in_words(service.in_words(), why_not.as_ref());
+                    return Ok(Self { service: Some(service), ended: Counters::default(), words });
+                }
+                Err(why) if config.io != Io::Auto => return Err(StartError::Io(io, why)),
+                // The first is the fastest, so it says why not.
+                Err(why) => {
+                    // What the device or the privileges do not allow the one, they do not allow the other.
+                    let is_for_all = matches!(why, IoRefusal::Environment(_));
+                    why_not = why_not.or(Some((io, why)));
+                    if is_for_all {
+                        break;
+                    }
+                }
+            }
         }
-        if config.io == Io::Xdp {
-            let reason = "not in this build; use --io kernel or udp".to_owned();
-            return Err(StartError::Io(Io::Xdp, IoRefusal::Usage(reason)));
-        }
-        if let Some(why) = needs_sockets(config) {
-            return match config.io {
-                Io::Auto => Ok(sockets(format!("udp (not kernel: {why})"))),
-                io => Err(StartError::Io(io, IoRefusal::Usage(format!("{why}; use --io udp")))),
-            };
-        }
-        match KernelService::start(zone, addresses, config.device.as_deref()) {
-            Ok(kernel) => Ok(Self {
-                words: format!("kernel ({})", kernel.places()),
-                kernel: Some(kernel),
-                ended: Counters::default(),
-            }),
-            Err(why) if config.io == Io::Auto => Ok(sockets(format!("udp (not kernel: {why})"))),
-            Err(why) => Err(StartError::Io(config.io, why)),
-        }
+        let words = in_words(Io::Udp.to_string(), why_not.as_ref());
+        Ok(Self { service: None, ended: Counters::default(), words })
     }
 
     /// What was chosen.
     pub fn io(&self) -> Io {
-        if self.kernel.is_some() { Io::Kernel } else { Io::Udp }
+        self.service.as_ref().map_or(Io::Udp, Service::io)
     }
 
-    /// Leaves everything to the sockets.
-    pub fn end(&mut self) {
-        let mut counted = Counters::default();
-        self.add_to(&mut counted);
-        (self.ended, self.kernel) = (counted, None);
+    /// Takes the program away that answers in the kernel, so that this process sees every query.
+    pub fn leave_kernel(&mut self) {
+        if self.io() == Io::Kernel {
+            let mut counted = Counters::default();
+            self.add_to(&mut counted);
+            (self.ended, self.service) = (counted, None);
+        }
     }
 
     /// Adds what was counted beside the sockets.
@@ -118,9 +157,31 @@ impl Backend {
         counters.udp += self.ended.udp;
         counters.kernel_passed += self.ended.kernel_passed;
         counters.kernel_no_room += self.ended.kernel_no_room;
-        if let Some(kernel) = &self.kernel {
-            counters.udp += kernel.traffic();
-            (counters.kernel_passed, counters.kernel_no_room) = kernel.passed();
+        match &self.service {
+            Some(Service::Kernel(kernel)) => {
+                counters.udp += kernel.traffic();
+                (counters.kernel_passed, counters.kernel_no_room) = kernel.passed();
+            }
+            Some(Service::Xdp(xdp)) => {
+                counters.udp += xdp.traffic();
+                counters.udp_socket_drops += xdp.drops();
+            }
+            None => {}
         }
+    }
+
+    /// Ends its threads; its counters stay.
+    pub fn stop(&mut self) {
+        if let Some(Service::Xdp(xdp)) = &mut self.service {
+            xdp.stop();
+        }
+    }
+}
+
+/// What was chosen, and why nothing faster.
+fn in_words(chosen: String, why_not: Option<&(Io, IoRefusal)>) -> String {
+    match why_not {
+        Some((io, why)) => format!("{chosen}, not {io}: {why}"),
+        None => chosen,
     }
 }

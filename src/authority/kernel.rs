@@ -9,6 +9,8 @@ use net::link::{self, Assigned, Device};
 
 use super::backend::IoRefusal;
 use super::counters::Traffic;
+use super::faults::Faults;
+use super::server::AuthorityConfig;
 use super::zone::Zone;
 
 /// The programs on all devices. They go when this is dropped.
@@ -28,12 +30,19 @@ impl KernelService {
     ///
     /// # Errors
     /// Why not, in one line. Nothing is left on any device then.
-    pub fn start(zone: &Zone, listen: &[SocketAddr], device: Option<&str>) -> Result<Self, IoRefusal> {
-        let hot = usual(zone)?;
+    pub fn start(zone: &Zone, listen: &[SocketAddr], config: &AuthorityConfig) -> Result<Self, IoRefusal> {
+        let usual = usual(zone, config)?;
+        let faults = config.faults.as_deref();
+        let hot = HotZone {
+            fault_threshold: faults.map_or(0, threshold),
+            fault_seed: faults.map_or(0, Faults::seed),
+            ..usual
+        };
         let start = |site: Site| {
             AnswererOnDevice::start(&hot, &site.addresses, site.device, None).map_err(|error| advise(&error))
         };
-        let programs = sites(listen, device)?.into_iter().map(start).collect::<Result<_, _>>()?;
+        let programs =
+            sites(listen, config.device.as_deref())?.into_iter().map(start).collect::<Result<_, _>>()?;
         Ok(Self { programs })
     }
 
@@ -66,11 +75,9 @@ impl KernelService {
 }
 
 /// What the program answers from, if it can.
-fn usual(zone: &Zone) -> Result<HotZone<'_>, IoRefusal> {
+fn usual<'z>(zone: &'z Zone, config: &AuthorityConfig) -> Result<HotZone<'z>, IoRefusal> {
     let Some(hot) = zone.hot_zone() else {
-        return Err(IoRefusal::Usage(
-            "the XDP program knows one address for each name, and no records of a file; choose --io udp or xdp".into(),
-        ));
+        return Err(refused("knows one address for each name, and no fixed records"));
     };
     let octets = hot.suffix.len();
     if octets > SUFFIX_OCTETS_MAX {
@@ -80,7 +87,26 @@ fn usual(zone: &Zone) -> Result<HotZone<'_>, IoRefusal> {
              shorter one or --io udp"
         )));
     }
+    if config.observer.as_ref().is_some_and(|observer| observer.is_watching()) {
+        return Err(refused("cannot note the queries that it answers"));
+    }
+    if let Some(fault) = config.faults.as_deref().and_then(Faults::first_conditional) {
+        let kind = fault.effect.kind();
+        return Err(refused(&format!("does not know the names or types that a fault is bound to ({kind})")));
+    }
     Ok(hot)
+}
+
+fn refused(reason: &str) -> IoRefusal {
+    IoRefusal::Usage(format!("the XDP program {reason}; use --io xdp or udp"))
+}
+
+/// Below which draws a fault may meet a query, of 2^32.
+fn threshold(faults: &Faults) -> u64 {
+    match faults.threshold() {
+        u32::MAX => 1 << 32,
+        threshold => threshold.into(),
+    }
 }
 
 /// A refusal with what to do.

@@ -20,6 +20,7 @@ mod server;
 mod tcp;
 mod udp;
 mod worker;
+mod xdp;
 mod zone;
 
 pub use backend::{Io, IoRefusal};

@@ -62,8 +62,8 @@ impl Responder {
         Self { zone, faults, observer, recorder }
     }
 
-    /// What answers.
-    pub fn zone(&self) -> &Zone {
+    /// What it answers from.
+    pub(super) fn zone(&self) -> &Zone {
         &self.zone
     }
 

@@ -155,14 +155,22 @@ impl Authority {
             workers.push(worker.map_err(StartError::Thread)?);
         }
         // Last, so that the sockets serve what it passes.
-        let backend = Backend::start(config, responder.zone(), &local_addrs)?;
+        let backend = Backend::start(config, &responder, &local_addrs, &receive_failures)?;
         let tcp = config
             .tcp
             .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))
             .transpose()
             .map_err(StartError::Thread)?;
-        let observer = config.observer.clone();
-        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, backend, observer })
+        Ok(Self {
+            workers,
+            tcp,
+            local_addrs,
+            udp_gauges,
+            tcp_gauge,
+            receive_failures,
+            backend,
+            observer: config.observer.clone(),
+        })
     }
 
     /// The addresses it answers on, in the order of [`AuthorityConfig::listen`], with the ports that were free.
@@ -185,9 +193,9 @@ impl Authority {
         self.observer.as_ref()
     }
 
-    /// Answers from the sockets from now on, where the observer sees every query.
+    /// Takes the program away that answers in the kernel, if there is one: the observer sees every query then.
     pub fn leave_kernel(&mut self) {
-        self.backend.end();
+        self.backend.leave_kernel();
     }
 
     /// What has been counted since the start, by all threads and by those that have taken sockets.
@@ -227,6 +235,7 @@ impl Authority {
     /// Stops all threads, waits for them and returns the last counters.
     pub fn stop(mut self) -> Counters {
         self.workers.clear();
+        self.backend.stop();
         self.tcp = None;
         self.counters()
     }

@@ -3,15 +3,16 @@
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use engine::record::{Dut, Environment, Results, Run, SCHEMA, Settings, State};
+use engine::record::{Dut, Environment, Results, Run, SCHEMA, SelfTest, Settings, State};
 use engine::search::{Found, Mode, Next, Point, bracket, loss_inversions, next};
 use engine::statistics::summarize;
 
+use super::certificate::store::Stored;
 use super::progress::{Doing, Progress, short_duration, trial_line};
 use super::selftest::Certification;
 use super::site::Looped;
 use super::tester::{Auth, MeasureError, Target, Tester, Tried};
-use super::{Plan, Store, bottleneck, checklist};
+use super::{Plan, Store, bottleneck, checklist, observed};
 use crate::report;
 use crate::report::number::count as grouped;
 
@@ -27,6 +28,8 @@ pub struct Bench<'a> {
     pub auth: Option<Auth>,
     /// The Tester looped back: the AuthDNS that answers every AAAA itself. `None` leaves the self-test out.
     pub selftest: Option<Looped>,
+    /// The certificate that a short self-test shall confirm, or why there is none; `None` asks for a whole one.
+    pub certificate: Option<Result<Stored, String>>,
     /// Where the record goes.
     pub store: Store,
     /// What the person sees.
@@ -83,6 +86,7 @@ pub fn empty_results(kind: &str) -> Results {
         selftest: None,
         runs: Vec::new(),
         latency_trial: None,
+        observed: None,
         summary: None,
         bottleneck: None,
         verdict: None,
@@ -115,27 +119,68 @@ impl Bench<'_> {
             self.save(results)?;
             report::write_all(results, self.store.directory())?;
         }
-        self.latency(results)
+        self.latency(results)?;
+        observed::observe(self, results);
+        Ok(())
     }
 
-    fn self_test(&mut self, results: &mut Results) -> Result<(), Ended> {
-        let Some(Looped { target, auth, .. }) = &self.selftest else { return Ok(()) };
-        let wanted_qps = self.plan.range_qps[1];
+    /// The self-test, confirmed by a certificate where one holds; every trial of it is in the record as it ends.
+    fn certify(&mut self, results: &mut Results) -> Result<Option<SelfTest>, Ended> {
+        let Some(Looped { target, auth, .. }) = &self.selftest else {
+            self.rely(results);
+            return Ok(None);
+        };
         let certification = Certification {
             target,
             auth: Some(auth),
-            rates_qps: 0..=wanted_qps,
+            rates_qps: 0..=self.plan.range_qps[1],
             trial_ns: self.plan.trial_ns,
             progress: &self.progress,
         };
         let store = &self.store;
-        let selftest = certification.run(&mut self.tester, |so_far| -> Result<(), Ended> {
-            results.selftest = Some(so_far.clone());
-            Ok(store.save(results)?)
+        let mut earlier = Vec::new();
+        let mut uncertified = String::new();
+        match &self.certificate {
+            Some(Ok(certificate)) => {
+                let keep = |so_far: &SelfTest| -> Result<(), Ended> {
+                    results.selftest = Some(so_far.clone());
+                    Ok(store.save(results)?)
+                };
+                let selftest = certification.confirm(&mut self.tester, certificate, keep)?;
+                if selftest.passed {
+                    return Ok(Some(selftest));
+                }
+                earlier = selftest.trials;
+                uncertified = format!("{} was not confirmed by a short trial", certificate.name());
+            }
+            Some(Err(why)) => uncertified.clone_from(why),
+            None => {}
+        }
+        certification.run(&mut self.tester, |so_far| {
+            let trials = earlier.iter().chain(&so_far.trials).cloned().collect();
+            let selftest = SelfTest { trials, uncertified: uncertified.clone(), ..so_far.clone() };
+            results.selftest = Some(selftest);
+            Ok::<(), Ended>(store.save(results)?)
         })?;
+        Ok(results.selftest.clone())
+    }
+
+    /// Puts a certificate into the record where there is no AuthDNS to be asked.
+    fn rely(&self, results: &mut Results) {
+        match &self.certificate {
+            Some(Ok(stored)) => {
+                let selftest = stored.as_selftest();
+                self.progress.say(&format!("  self-test     {}", report::certified(&selftest)));
+                results.selftest = Some(selftest);
+            }
+            Some(Err(why)) => self.progress.say(&format!("  self-test     no certificate holds: {why}")),
+            None => {}
+        }
+    }
+
+    fn self_test(&mut self, results: &mut Results) -> Result<(), Ended> {
+        let Some(selftest) = self.certify(results)? else { return Ok(()) };
         let (certified_qps, passed) = (selftest.certified_qps, selftest.passed);
-        results.selftest = Some(selftest);
-        self.save(results)?;
         if self.tester.stopped() {
             return Err(Ended::Interrupted);
         }
@@ -152,8 +197,8 @@ impl Bench<'_> {
                 "the self-test certifies this Tester for rates up to {certified} q/s, but {needed} q/s was asked for: use a lower rate or more --threads"
             )));
         }
-        self.progress.say(&format!("  self-test passed: certified for rates up to {certified} q/s"));
-        self.plan.range_qps[1] = certified_qps;
+        self.progress.say(&format!("  self-test     {}", report::certified(&selftest)));
+        self.plan.range_qps[1] = certified_qps.min(highest_qps);
         results.settings.rate_range_qps = self.plan.range_qps;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use engine::record::{Outcome, Requirement, Results};
+use engine::record::{Outcome, Requirement, Results, SelfTest};
 
 use crate::report::number::count as grouped;
 
@@ -40,6 +40,9 @@ fn client_over_ipv6(results: &Results) -> Requirement {
 
 fn selftest_first(results: &Results) -> Requirement {
     let note = match &results.selftest {
+        Some(SelfTest { certificate: Some(used), .. }) => {
+            format!("run before, certified {}, and confirmed before the search", used.issued_utc)
+        }
         Some(selftest) if selftest.passed => "run before the search, passed".into(),
         Some(_) => "run before the search, failed".into(),
         None => "not run".to_owned(),

@@ -8,6 +8,7 @@ use engine::pacer::{Model, Schedule};
 use engine::record::SelfTest;
 use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
 
+use super::certificate::store::Stored;
 use super::progress::{Doing, Progress, trial_line};
 use super::tester::{Auth, MeasureError, Target, Tester};
 use crate::authority::{Zone, ZoneConfig};
@@ -89,6 +90,36 @@ impl Certification<'_> {
             }
             r = lower(r, wanted_qps);
         }
+        keep(&selftest)?;
+        Ok(selftest)
+    }
+
+    /// Confirms a certificate by short trials at the rate that the highest one wanted requires; not passed if none of them
+    /// has every answer. `keep` likewise.
+    ///
+    /// # Errors
+    /// Those of a trial and of `keep`.
+    pub fn confirm<E: From<MeasureError>>(
+        &self,
+        tester: &mut Tester,
+        certificate: &Stored,
+        mut keep: impl FnMut(&SelfTest) -> Result<(), E>,
+    ) -> Result<SelfTest, E> {
+        let wanted_qps = *self.rates_qps.end();
+        let target = self.looped(wanted_qps)?;
+        let mut selftest = self.begin(&target, wanted_qps);
+        for _ in 0..ATTEMPTS {
+            let confirmed = self.attempt(tester, &target, EXPLORING_NS, &mut selftest)?;
+            if confirmed {
+                selftest.passed = true;
+                selftest.certified_qps = certificate.certificate.certified_qps;
+                selftest.certificate = Some(certificate.in_record());
+            }
+            keep(&selftest)?;
+            if confirmed || tester.stopped() {
+                break;
+            }
+        }
         Ok(selftest)
     }
 
@@ -114,7 +145,7 @@ impl Certification<'_> {
 
     /// The target of the self-test for a rate.
     fn looped(&self, wanted_qps: u64) -> Result<Target, MeasureError> {
-        let timeout_ns = self.target.timeout_ns / TIMEOUT_SHARE;
+        let timeout_ns = selftest_timeout_ns(self.target.timeout_ns);
         // This AuthDNS answers every name alike; only at the server's some have a AAAA record of their own.
         // An AuthDNS has no cache to be warmed, and every query must have a name that it knows.
         let variation = Variation { choice: Choice::Each, ..self.target.workload.variation.clone() };
@@ -174,7 +205,12 @@ fn lower(r: u64, wanted_qps: u64) -> u64 {
     (r as f64 * step) as u64
 }
 
+/// The timeout of the self-test for a timeout, in ns.
+pub fn selftest_timeout_ns(timeout_ns: u64) -> u64 {
+    timeout_ns / TIMEOUT_SHARE
+}
+
 /// The rate at which the self-test for `r` runs, in q/s.
-pub fn required_qps(r: u64) -> u64 {
+fn required_qps(r: u64) -> u64 {
     r.saturating_mul(FACTOR_TENTHS).div_ceil(10)
 }

@@ -7,9 +7,11 @@ use clap::Args;
 
 use super::common::{Failure, print, print_json};
 use super::{EXIT_UNFIT, EXIT_USAGE};
+use crate::campaign::Plan;
+use crate::campaign::certificate::fit::{Needed, best};
 use crate::campaign::certificate::store::{CertificateStore, Stored};
-use crate::campaign::certificate::{Certificate, DeviceFacts, PathTaken};
-use crate::report::number::{count as grouped, plural};
+use crate::campaign::certificate::{Certificate, Conditions};
+use crate::report::number::count as grouped;
 
 /// Where certificates are kept.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +38,16 @@ impl CertificateArgs {
             eprintln!("sextant: {complaint}");
         }
         stored
+    }
+}
+
+impl CertificateArgs {
+    /// The certificate that holds for a plan, or why none does.
+    ///
+    /// # Errors
+    /// None holds.
+    pub fn fitting(&self, conditions: Conditions, plan: &Plan) -> Result<Stored, String> {
+        best(&self.read(), &Needed::new(conditions, plan)).cloned()
     }
 }
 
@@ -93,7 +105,7 @@ pub fn show(args: &CertificateArgs, name: &str, json: bool) -> Result<(), Failur
 /// A certificate as a person reads it.
 fn text(certificate: &Certificate) -> String {
     let Certificate { tool, issued_utc, certified_qps, required_qps, conditions, .. } = certificate;
-    let (machine, path, asked) = (&conditions.machine, &conditions.path, &conditions.workload);
+    let (machine, path) = (&conditions.machine, &conditions.path);
     let mut text =
         format!("{tool} may measure rates up to {} q/s here (RFC 8219 9.2.1)\n\n", grouped(*certified_qps));
     let mut row = |label: &str, value: String| {
@@ -112,21 +124,10 @@ fn text(certificate: &Certificate) -> String {
     row("machine", format!("{} x {}{hypervisor}", machine.processors, machine.processor));
     row("", format!("identity {}, boot {} (hashes)", known(&machine.id), known(&machine.boot)));
     row("kernel", machine.kernel.clone());
-    row("path", path_text(path));
-    let measurer = &conditions.measurer;
-    row(
-        "Measurer",
-        format!(
-            "{}, threads on processors {:?}, {} source ports",
-            measurer.io, measurer.cpus, measurer.ports
-        ),
-    );
-    row("AuthDNS", auth_text(certificate));
-    let edns =
-        asked.edns_octets.map_or_else(|| "no OPT".to_owned(), |octets| format!("OPT of {octets} octets"));
-    let others = if asked.others.is_empty() { String::new() } else { format!(", {}", asked.others) };
-    row("queries", format!("AAAA of {} below {}, {edns}{others}", asked.names, asked.suffix));
-    row("answers", format!("below {}, {}", asked.prefix, asked.validity));
+    row("path", path.to_string());
+    row("Measurer", conditions.measurer.to_string());
+    row("AuthDNS", conditions.auth.to_string());
+    row("queries", conditions.workload.to_string());
     row("command", certificate.command.join(" "));
     let deciding = certificate.trials.last().map_or_else(String::new, crate::report::trial_text);
     format!("{text}\nThe deciding trial, of {}:\n{deciding}", certificate.trials.len())
@@ -145,29 +146,7 @@ fn known(hash: &str) -> &str {
     if hash.is_empty() { "unknown" } else { hash }
 }
 
-fn path_text(path: &PathTaken) -> String {
-    let device = |facts: &Option<DeviceFacts>| {
-        facts.as_ref().map_or_else(String::new, |facts| {
-            let DeviceFacts { name, driver, mtu_octets, rx_queues } = facts;
-            let driver = if driver.is_empty() { String::new() } else { format!(" ({driver})") };
-            let queues = plural(*rx_queues, "queue", "queues");
-            format!(", {name}{driver}, {mtu_octets} octets, {queues}")
-        })
-    };
-    let PathTaken { kind, family, server, .. } = path;
-    format!("{kind} {server}over {family}{}{}", device(&path.device), device(&path.auth_device))
-}
-
 fn auth_io(certificate: &Certificate) -> &str {
     let io = &certificate.conditions.auth.io;
     if io.is_empty() { "elsewhere" } else { io }
-}
-
-fn auth_text(certificate: &Certificate) -> String {
-    let auth = &certificate.conditions.auth;
-    match (auth.io.as_str(), auth.threads) {
-        ("", _) => "somebody else's".to_owned(),
-        (io, 0) => format!("{io}, in the Measurer's first thread"),
-        (io, threads) => format!("{io}, threads: {threads}"),
-    }
 }

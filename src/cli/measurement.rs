@@ -11,6 +11,7 @@ use engine::search::Mode;
 use super::common::{Failure, print, print_json, rate, seconds};
 use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
+use crate::campaign::certificate::store::Stored;
 use crate::campaign::{
     self, Auth, Bench, Ended, Looped, Plan, Preset, Progress, Store, Target, Tester, short_duration,
 };
@@ -39,9 +40,9 @@ pub struct SearchOptions {
     /// Lowest rate to try, in q/s
     #[arg(long, value_name = "N", value_parser = rate)]
     pub min_rate: Option<u64>,
-    /// Highest rate to try, in q/s; with --search fixed the rate
-    #[arg(long, value_name = "N", value_parser = rate, default_value = "100000")]
-    pub max_rate: u64,
+    /// Highest rate to try, in q/s; with --search fixed the rate [default: 100000, and 300000 of a bench in the kernel]
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub max_rate: Option<u64>,
     /// Result directory [default: results/TIME-NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -61,6 +62,9 @@ pub enum ModeArg {
     Fixed,
 }
 
+/// The highest rate to try, unless told otherwise, in q/s.
+const MAX_RATE_QPS: u64 = 100_000;
+
 impl SearchOptions {
     /// The plan of the preset, changed as told.
     ///
@@ -68,7 +72,8 @@ impl SearchOptions {
     /// Rates or a width that make no search.
     pub fn plan(&self, timeout_ns: u64) -> Result<Plan, Failure> {
         let usage = |message: &str| Failure::new(EXIT_USAGE, message);
-        let preset = Plan::new(self.preset, timeout_ns, self.max_rate);
+        let max_rate_qps = self.max_rate.unwrap_or(MAX_RATE_QPS);
+        let preset = Plan::new(self.preset, timeout_ns, max_rate_qps);
         let mode = match self.mode {
             Some(ModeArg::Rfc8219) => Mode::Rfc8219,
             Some(ModeArg::Verify) => Mode::Verify,
@@ -79,7 +84,7 @@ impl SearchOptions {
             trial_ns: self.duration.map_or(preset.trial_ns, |duration| duration.as_nanos() as u64),
             repetitions: self.repetitions.unwrap_or(preset.repetitions),
             width_pct: self.width.unwrap_or(preset.width_pct),
-            range_qps: [self.min_rate.unwrap_or(preset.range_qps[0]), self.max_rate],
+            range_qps: [self.min_rate.unwrap_or(preset.range_qps[0]), max_rate_qps],
             mode,
             ..preset
         };
@@ -134,6 +139,8 @@ pub struct Conduct<'a> {
     pub auth: Option<Auth>,
     /// The Tester looped back.
     pub selftest: Option<Looped>,
+    /// The certificate for the self-test, as in [`Bench::certificate`].
+    pub certificate: Option<Result<Stored, String>>,
     /// What the person sees.
     pub progress: Progress,
     /// Whether the server still runs.
@@ -161,8 +168,19 @@ pub fn conduct(
     conduct: Conduct<'_>,
     mut results: Results,
 ) -> Result<Conducted, Failure> {
-    let Conduct { store, plan, tester, mut target, auth, selftest, progress, alive, before, outputs } =
-        conduct;
+    let Conduct {
+        store,
+        plan,
+        tester,
+        mut target,
+        auth,
+        selftest,
+        certificate,
+        progress,
+        alive,
+        before,
+        outputs,
+    } = conduct;
     let discard = |_: &Failure| store.discard();
     results.settings.io = tester.io(&target).map_err(Failure::from).inspect_err(discard)?;
     let mut writing = outputs.begin(&mut target, &tester).inspect_err(discard)?;
@@ -182,6 +200,7 @@ pub fn conduct(
         target,
         auth,
         selftest,
+        certificate,
         store,
         progress,
         alive,

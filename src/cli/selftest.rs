@@ -143,7 +143,7 @@ impl Stage {
     /// The path and the back-ends, and why they are no faster ones.
     fn in_words(&self) -> String {
         let (Some(site), Some(looped)) = (&self.site, &self.looped) else { return String::new() };
-        let (measurer, auth) = (self.backend.name(), looped.auth.authority.io());
+        let (measurer, auth) = (self.backend.name(), looped.auth.authority.io_in_words());
         let notes = self.why.iter().chain(&looped.notes).map(|note| format!("  not used: {note}\n"));
         format!("over {site}, Measurer by {measurer}, AuthDNS by {auth}\n{}", notes.collect::<String>())
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dns64::Range;
+use dns64::{NameSpace, Range};
 use engine::pacer::Model;
 use engine::record::Settings;
 use engine::workload::{Agent, Choice, QueryOptions, Recording, TypeMix, Variation};
@@ -30,6 +30,9 @@ pub struct WorkloadArgs {
     /// Ask names by their popularity: the k-th of --names in proportion to k^-S
     #[arg(long, value_name = "S", value_parser = exponent, conflicts_with_all = ["cached_share", "random_labels", "input"])]
     zipf: Option<f64>,
+    /// Ask the names over and over: more queries than --names has. An authoritative server has them all, a cache would too
+    #[arg(long, conflicts_with_all = ["cached_share", "zipf", "random_labels", "input"])]
+    repeat: bool,
     /// Ask random names below --suffix, each once; any response counts
     #[arg(long, conflicts_with_all = ["cached_share", "input"])]
     random_labels: bool,
@@ -117,6 +120,7 @@ impl WorkloadArgs {
             (self.cached_share > 0, "--cached-share"),
             (self.zipf.is_some(), "--zipf"),
             (self.random_labels, "--random-labels"),
+            (self.repeat, "--repeat"),
             (self.input.is_some(), "--input"),
         ];
         let Some((_, option)) = options.iter().find(|(given, _)| *given) else { return Ok(()) };
@@ -216,7 +220,7 @@ impl WorkloadArgs {
         self.check_messages(query.edns.is_some())?;
         target.load = self.load();
         target.workload.variation = Variation {
-            choice: self.choice()?,
+            choice: self.choice(query.names)?,
             agent: self.agent,
             types: self.qtype,
             options: self.options(),
@@ -226,7 +230,10 @@ impl WorkloadArgs {
         Ok(())
     }
 
-    fn choice(&self) -> Result<Choice, Failure> {
+    fn choice(&self, names: NameSpace) -> Result<Choice, Failure> {
+        if self.repeat {
+            return Ok(Choice::OverAndOver { names: u32::try_from(names.size()).unwrap_or(u32::MAX) });
+        }
         if let Some(path) = &self.input {
             let source = Source {
                 path: path.clone(),
@@ -288,6 +295,7 @@ impl WorkloadArgs {
             (self.qtype != TypeMix::default()).then(|| format!("types {}", self.qtype)),
             self.zipf.map(|exponent| format!("Zipf {exponent}")),
             flag(self.random_labels, "random labels"),
+            flag(self.repeat, "names over and over"),
             self.input.as_deref().map(|path| format!("queries of {}{shuffled}", path.display())),
             (agents > 1).then(|| format!("agent {} of {agents}", index + 1)),
             flag(self.dnssec_ok, "DO"),

@@ -16,7 +16,7 @@ use super::common::{print, stop_on_signals};
 use super::{EXIT_UNFIT, EXIT_USAGE, Failure};
 use crate::authority::Zone;
 use crate::lab::peers::authoritative::{self, Authoritative, ZoneSettings};
-use crate::output::sink;
+use crate::output;
 use crate::report::number::{count, octets};
 use crate::zone_file::{Forecast, ZoneFile};
 
@@ -131,7 +131,7 @@ fn export(
         user: current_user(),
     };
     let configuration = directory.join(server.configuration_name());
-    sink::write_to(&configuration, |out| out.write_all(server.configuration(&settings).as_bytes()))
+    output::write_to(&configuration, |out| out.write_all(server.configuration(&settings).as_bytes()))
         .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let words = server.arguments(&settings, &configuration);
     let words: Vec<_> = words.iter().map(|word| shell_word(&word.to_string_lossy())).collect();
@@ -180,7 +180,7 @@ fn write_zone(file: &ZoneFile<'_>, path: &Path, stop: &AtomicBool) -> Result<(),
     }
     check_room(path, &forecast)?;
     let progress = Progress::new(&forecast);
-    let written = sink::write_to(path, |out| {
+    let written = output::write_to(path, |out| {
         file.write(out, |names| {
             progress.show(names);
             !stop.load(Ordering::Relaxed)

@@ -29,5 +29,5 @@ pub use load::{FILE, LoadError, load};
 pub use observed::observed_text;
 pub use text::text;
 pub use trial_text::trial_text;
-pub use words::verdict;
+pub use words::{certified, verdict};
 pub use write::write_all;

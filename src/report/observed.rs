@@ -2,7 +2,7 @@
 
 use engine::identifiers::{Analysis, Spread};
 
-use super::clean::printable;
+use super::clean::{printable, shortened};
 use super::number::{NONE, brief_percent, count, percent, real, seconds, significant, time_ns};
 use super::text::{line, wrapped};
 
@@ -17,6 +17,22 @@ pub fn observed_text(analysis: &Analysis) -> String {
         out += &wrapped(&format!("  {mark}  "), &finding.text, 8);
     }
     printable(out)
+}
+
+/// The whole in one line.
+pub fn summary(analysis: &Analysis) -> String {
+    let each = analysis.queries_per_client_query.unwrap_or(analysis.queries_per_name);
+    let weak: Vec<&str> = analysis
+        .findings
+        .iter()
+        .filter(|finding| finding.weak)
+        .take(3)
+        .map(|finding| &*finding.text)
+        .collect();
+    let judgement =
+        if weak.is_empty() { "no weakness found".to_owned() } else { shortened(&weak.join("; "), 300) };
+    let (ids, ports) = (real(analysis.spoofing.ids, 0), real(analysis.spoofing.ports, 0));
+    format!("{} for each query; hidden by 1 ID of {ids} and 1 port of {ports}: {judgement}", real(each, 2))
 }
 
 /// The figures, with their names.
@@ -63,7 +79,7 @@ pub fn observed_lines(analysis: &Analysis) -> Vec<(String, String)> {
             "up to {}; {} with the port and ID of another question ({} expected by chance), {} with the same question",
             count(outstanding.most),
             count(outstanding.same_identifiers),
-            significant(outstanding.same_identifiers_by_chance),
+            by_chance(outstanding.same_identifiers_by_chance),
             count(outstanding.same_question)
         ),
     );
@@ -79,6 +95,10 @@ pub fn observed_lines(analysis: &Analysis) -> Vec<(String, String)> {
     }
     lines.extend(forging(analysis));
     lines
+}
+
+fn by_chance(number: f64) -> String {
+    if number > 0.0 && number < 0.005 { "< 0.01".to_owned() } else { significant(number) }
 }
 
 fn seen(analysis: &Analysis) -> String {

@@ -5,8 +5,9 @@ use engine::record::{Results, Severity, Trial};
 use super::caveats::caveats;
 use super::clean::{printable, shortened};
 use super::number::{count, percent, plural, rate, rate_of, time_of};
+use super::observed::summary;
 use super::select::{Tally, every_trial};
-use super::words::{at_ceiling, confidence, kept, p1_name, p99_name, upper_first, verdict};
+use super::words::{at_ceiling, certified, confidence, kept, p1_name, p99_name, upper_first, verdict};
 
 /// Columns that a line may fill.
 const WIDTH: usize = 96;
@@ -49,9 +50,11 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     if let Some(found) = &results.bottleneck {
         add("Limited by", joined(&found.cause, &found.evidence));
     }
+    if let Some(analysis) = &results.observed {
+        add("Its own queries", summary(analysis));
+    }
     if let Some(test) = &results.selftest {
-        let passed = if test.passed { "passed" } else { "not passed" };
-        add("Self-test (9.2.1)", format!("{passed}; certified up to {}", rate_of(test.certified_qps)));
+        add("Self-test (9.2.1)", shortened(&certified(test), 300));
     }
     let tally = Tally::of(every_trial(results).iter().map(|entry| entry.trial));
     if tally.total() > 0 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::record::{Results, State, Summary};
+use engine::record::{CertificateUse, Results, SelfTest, State, Summary};
 
 use super::clean::printable;
 use super::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, short, time_of};
@@ -18,6 +18,30 @@ pub fn dut_name(results: &Results) -> String {
         (false, "") if dut.address.is_empty() => "the server".to_owned(),
         (false, "") => format!("the server at {}", dut.address),
         (false, version) => version.to_owned(),
+    }
+}
+
+/// What the self-test certifies, and on what grounds.
+pub fn certified(test: &SelfTest) -> String {
+    let fit = rate_of(test.certified_qps);
+    if !test.passed {
+        return format!("not passed; certified up to {fit}");
+    }
+    match &test.certificate {
+        Some(CertificateUse { issued_utc, required_qps, trial_s, path, .. }) => {
+            let at = instant(issued_utc);
+            let (required, lasting) = (rate_of(*required_qps), seconds(*trial_s));
+            let confirmed = match test.trials.as_slice() {
+                [] => String::new(),
+                _ => format!(", confirmed now at {}", rate_of(test.required_qps)),
+            };
+            format!(
+                "this Tester is certified to {fit} on this machine, this path ({path}), this day: {required} for {lasting} \
+                 on {at}{confirmed}"
+            )
+        }
+        None if test.uncertified.is_empty() => format!("passed; certified up to {fit}"),
+        None => format!("passed; certified up to {fit}. No kept certificate held: {}", test.uncertified),
     }
 }
 

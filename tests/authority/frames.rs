@@ -63,6 +63,13 @@ pub struct Asked {
     pub damage: Option<(prop::sample::Index, u8)>,
 }
 
+impl Default for Asked {
+    fn default() -> Self {
+        let label = b"010-000-000-007".to_vec();
+        Self { id: 0, flags: 0, label, qtype: 28, qclass: 1, upper_case: 0, opt: None, damage: None }
+    }
+}
+
 impl Asked {
     /// The message, for a name below `suffix`.
     pub fn message(&self, suffix: &str) -> Vec<u8> {

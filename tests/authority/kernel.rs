@@ -1,10 +1,10 @@
 //! The program in the kernel gives the octets of the answer function, or leaves the frame alone; tried frame by frame,
 //! without a device (BPF_PROG_TEST_RUN).
 
-use net::kernel::{Answerer, AnswererCounters};
+use net::kernel::{Answerer, AnswererCounters, HotZone};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sextant::authority::{Zone, ZoneConfig};
+use sextant::authority::{Zone, ZoneConfig, faults};
 
 use super::frames::{
     Asked, SERVER_MAC, SERVERS, answer_frame, asked, has_valid_checksums, query_frame, tags,
@@ -71,6 +71,28 @@ fn is_usual(asked: &Asked, zone: &Zone) -> bool {
         && asked.flags & 0xf800 == 0
         && asked.qclass == 1
         && [1, 28].contains(&asked.qtype)
+}
+
+#[test]
+fn queries_that_a_fault_may_meet_are_left_to_the_sockets() {
+    if !can_run() {
+        return;
+    }
+    let zone = Zone::new(ZoneConfig::default()).unwrap();
+    let listen = SERVERS.map(|server| server.parse().unwrap());
+    for (threshold, seed) in [(0, 1), (1 << 30, 42), (1 << 31, 7), (1 << 32, 42)] {
+        let hot = HotZone { fault_threshold: threshold, fault_seed: seed, ..zone.hot_zone().unwrap() };
+        let program = Answerer::load(&hot, &listen, SERVER_MAC, false).unwrap();
+        for id in 0..500u16 {
+            let label = format!("010-000-000-{:03}", id % 256).into_bytes();
+            let qtype = if id % 3 == 0 { 1 } else { 28 };
+            let asked = Asked { id, label, qtype, ..Asked::default() };
+            let query = asked.message(&zone.config().suffix);
+            let draw = faults::draw(seed, id, qtype, &faults::name_octets(&query));
+            let run = program.run(&query_frame(0, &[], &query)).unwrap();
+            assert_eq!(run.action == XDP_PASS, u64::from(draw) < threshold, "{id}");
+        }
+    }
 }
 
 #[test]

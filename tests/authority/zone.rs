@@ -81,7 +81,8 @@ fn zone(change: impl FnOnce(&mut ZoneConfig)) -> Zone {
     Zone::new(config).unwrap()
 }
 
-const SOA: &str = "dns64perf.test 60 SOA ns.dns64perf.test. hostmaster.dns64perf.test. 1 3600 600 86400 60";
+pub const SOA: &str =
+    "dns64perf.test 60 SOA ns.dns64perf.test. hostmaster.dns64perf.test. 1 3600 600 86400 60";
 
 #[test]
 fn every_kind_of_name_and_type() {

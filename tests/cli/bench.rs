@@ -55,7 +55,9 @@ fn small_bench(extra: &[&str]) {
 #[test]
 fn the_embedded_lab_is_measured() {
     let _alone = alone();
+    // Through network namespaces, where they can be made.
     small_bench(&[]);
+    small_bench(&["--path", "loopback"]);
 }
 
 #[test]

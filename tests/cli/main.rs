@@ -7,6 +7,7 @@ mod echo;
 mod lab;
 mod outputs;
 mod running;
+mod selftest;
 mod trial;
 mod workload;
 

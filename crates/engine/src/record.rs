@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::identifiers::Analysis;
+
 /// The version of the schema that this code writes.
 pub const SCHEMA: u32 = 1;
 
@@ -37,6 +39,9 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// One trial at half of the median rate, for the latency under normal load.
     pub latency_trial: Option<Trial>,
+    /// What the AuthDNS saw of the server's queries; absent where it was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Analysis>,
     /// Over the runs that found a rate.
     pub summary: Option<Summary>,
     /// What limited the rate.
@@ -152,6 +157,27 @@ pub struct SelfTest {
     /// The names asked, where the range of the search does not hold as many; empty otherwise.
     #[serde(default)]
     pub names: String,
+    /// The certificate of an earlier self-test that a short trial confirmed, instead of a whole one.
+    #[serde(default)]
+    pub certificate: Option<CertificateUse>,
+    /// Why no certificate that was kept held here; empty if one did, or none was asked for.
+    #[serde(default)]
+    pub uncertified: String,
+}
+
+/// A certificate that was relied on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CertificateUse {
+    /// Its file.
+    pub file: String,
+    /// When it was issued: RFC 3339, UTC.
+    pub issued_utc: String,
+    /// The rate of its deciding trial, in q/s.
+    pub required_qps: u64,
+    /// The length of that in seconds.
+    pub trial_s: f64,
+    /// The way of the queries, for example `lab`.
+    pub path: String,
 }
 
 /// One repetition of the search.

@@ -197,7 +197,9 @@ impl Workload {
         let in_turn = queries.saturating_mul(self.spec.variation.agent.agents.into());
         match self.picker {
             Some(Picker::Each) => in_turn,
-            Some(Picker::Cached { share_pct: 100, hot_names } | Picker::WarmUp { hot_names }) => hot_names,
+            Some(Picker::Cached { share_pct: 100, hot_names } | Picker::OverAndOver { names: hot_names }) => {
+                hot_names
+            }
             Some(Picker::Cached { hot_names, .. }) => in_turn.saturating_add(hot_names),
             Some(Picker::Zipf(_)) | None => 0,
         }
@@ -217,7 +219,7 @@ impl Workload {
     pub fn warm_up(&self) -> Option<(Self, u64)> {
         let Choice::Cached { share_pct: 1.., hot_names } = self.spec.variation.choice else { return None };
         let mut spec = self.spec.clone();
-        spec.variation.choice = Choice::WarmUp { hot_names };
+        spec.variation.choice = Choice::OverAndOver { names: hot_names };
         spec.variation.agent = Agent::default();
         let types = spec.variation.types.types().count() as u64;
         Some((Self::new(spec).ok()?, u64::from(hot_names) * types))
@@ -294,8 +296,9 @@ impl Workload {
     fn type_of(&self, n: u64) -> u16 {
         let types = &self.spec.variation.types;
         match self.picker {
-            Some(Picker::WarmUp { hot_names }) => {
-                types.types().nth((n / hot_names) as usize).unwrap_or(types.at(0))
+            Some(Picker::OverAndOver { names }) => {
+                let lap = (n / names) as usize % types.types().count().max(1);
+                types.types().nth(lap).unwrap_or(types.at(0))
             }
             _ => types.at(self.place(n)),
         }

@@ -2,16 +2,12 @@
  * The AuthDNS in the kernel: answers A and AAAA of the names nnn-nnn-nnn-nnn.SUFFIX, with at most a plain OPT record, and
  * passes everything else to the sockets on the same port. All that it says comes from user space as parameters, so that
  * its answers are those of the sockets, octet by octet. */
-#include "checksum.h"
+#include "service.h"
 
 /* The longest suffix has 64 octets in wire format; type and class follow it. */
 #define QUESTION_WORDS 8
 /* A record without OPT has 8 to 64 octets. */
 #define RECORD_WORDS 7
-/* Of each family. */
-#define ADDRESSES 16
-/* 802.1Q, or 802.1ad and 802.1Q. */
-#define VLAN_TAGS 2
 
 #define LABEL_OCTETS 15
 #define OPT_OCTETS 11
@@ -73,6 +69,9 @@ const volatile struct zone {
     /* The names that exist. */
     __u64 names_mask;
     __u64 names_first;
+    /* Queries whose draw is below are for the sockets, which let faults befall their answers. */
+    __u64 fault_threshold;
+    __u64 fault_seed;
     /* The octets of suffix, type and class, and their words. */
     __u32 question_octets;
     __u32 question_words;
@@ -81,19 +80,6 @@ const volatile struct zone {
     /* Queries with DO are for the sockets. */
     __u32 passes_dnssec_ok;
 } zone = {};
-
-const volatile struct place {
-    __u32 ipv6[ADDRESSES][4];
-    __u32 ipv4[ADDRESSES];
-    /* In network order. */
-    __u16 ipv6_port[ADDRESSES];
-    __u16 ipv4_port[ADDRESSES];
-    __u32 ipv6_count;
-    __u32 ipv4_count;
-    __u16 mac[3];
-    /* Send by redirecting to the same device instead of XDP_TX: a veth whose peer has no XDP program takes only that. */
-    __u16 redirects;
-} place = {};
 
 enum { A, AAAA, NO_DATA, PASSED, NO_ROOM, COUNTERS };
 PER_CPU_COUNTERS(counters, COUNTERS);
@@ -164,6 +150,23 @@ static __always_inline void check_opt(const __u8 *opt, struct query *query, __u6
         *wrong |= query->dnssec_ok;
 }
 
+/* The finalizer of splitmix64. */
+static __always_inline __u64 mix(__u64 value)
+{
+    value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+    value = (value ^ value >> 27) * 0x94d049bb133111eb;
+    return value ^ value >> 31;
+}
+
+/* The number that says whether a fault meets the query: `authority::faults::draw`. Length and label, in network order. */
+static __always_inline __u64 draw(__u64 first, __u64 second, __be16 id, __be16 type)
+{
+    const __u64 step = 0x9e3779b97f4a7c15, lower_case = 0x2020202020202020;
+    __u64 drawn = mix((zone.fault_seed ^ (__builtin_bswap64(first) | lower_case)) + step);
+    drawn = mix((drawn ^ (__builtin_bswap64(second) | lower_case)) + step);
+    return mix((drawn ^ ((__u64)bpf_ntohs(id) << 16 | bpf_ntohs(type))) + step) >> 32;
+}
+
 /* Whether the datagram is a query of the form that is answered here. */
 static __always_inline int understand(const struct udphdr *udp, const void *end, struct query *query)
 {
@@ -189,13 +192,17 @@ static __always_inline int understand(const struct udphdr *udp, const void *end,
     __u64 first = *(const __u64 *)(dns + LABEL_AT), second = *(const __u64 *)(dns + LABEL_AT + 8);
     query->sum += halves(first) + halves(second) + check_suffix(dns + SUFFIX_AT, &wrong);
     query->sum += (__u64)id + (flags & bpf_htons(DNS_RD)) + udp->source + udp->dest;
-    __u64 high = two_octets(bpf_be64_to_cpu(first) ^ 0x0f3030302d303030, &wrong);
-    __u64 low = two_octets(bpf_be64_to_cpu(second) ^ 0x2d3030302d303030, &wrong);
+    first = bpf_be64_to_cpu(first);
+    second = bpf_be64_to_cpu(second);
+    __u64 high = two_octets(first ^ 0x0f3030302d303030, &wrong);
+    __u64 low = two_octets(second ^ 0x2d3030302d303030, &wrong);
     __u64 address = high << 16 | low;
     wrong |= (address & zone.names_mask) ^ zone.names_first;
     query->address = address;
     query->type = *(const __u16 *)(question_end - 4);
-    return !wrong;
+    if (wrong)
+        return 0;
+    return !zone.fault_threshold || draw(first, second, id, query->type) >= zone.fault_threshold;
 }
 
 static __always_inline void turn_ethernet(struct ethhdr *eth)
@@ -315,100 +322,31 @@ static __always_inline int answer_kind(struct xdp_md *ctx, const struct query *q
     return answer(ctx, query, &zone.no_data, NO_DATA, is_ipv6, has_opt);
 }
 
-/* Serves a datagram to one of our addresses and ports. */
-static __always_inline int serve(struct xdp_md *ctx, const struct udphdr *udp, const void *end, struct query *query,
+static __always_inline int serve(struct xdp_md *ctx, const void *data, const void *end, const struct datagram *datagram,
                                  const int is_ipv6)
 {
-    if (!udp->source || !understand(udp, end, query)) {
+    struct query query = {.udp_at = datagram->udp_at, .octets = datagram->octets, .sum = datagram->sum};
+    if (!understand(data + query.udp_at, end, &query)) {
         COUNT(counters, PASSED);
         return XDP_PASS;
     }
-    return query->has_opt ? answer_kind(ctx, query, is_ipv6, 1) : answer_kind(ctx, query, is_ipv6, 0);
-}
-
-static __always_inline int is_our_ipv4(__u32 address, __u16 port)
-{
-    for (int i = 0; i < ADDRESSES; i++) {
-        if (i < place.ipv4_count && !((address ^ place.ipv4[i]) | (port ^ place.ipv4_port[i])))
-            return 1;
-    }
-    return 0;
-}
-
-static __always_inline int is_our_ipv6(const __u32 *address, __u16 port)
-{
-    for (int i = 0; i < ADDRESSES; i++) {
-        if (i < place.ipv6_count &&
-            !((address[0] ^ place.ipv6[i][0]) | (address[1] ^ place.ipv6[i][1]) | (address[2] ^ place.ipv6[i][2]) |
-              (address[3] ^ place.ipv6[i][3]) | (port ^ place.ipv6_port[i])))
-            return 1;
-    }
-    return 0;
-}
-
-static __always_inline int serve_ipv4(struct xdp_md *ctx, const void *data, const void *end, __u32 at)
-{
-    const struct iphdr *ip = data + at;
-    const struct udphdr *udp = (const void *)(ip + 1);
-    if ((const void *)(udp + 1) > end || *(const __u8 *)ip != IPV4_PLAIN || ip->protocol != IPPROTO_UDP ||
-        (ip->frag_off & FRAGMENT) || !is_our_ipv4(ip->daddr, udp->dest))
-        return XDP_PASS;
-    /* Nobody's address, loopback, multicast and broadcast get no answer (RFC 1122 3.2.1.3); nor do we talk to us. */
-    __u32 network = bpf_ntohl(ip->saddr) >> 24;
-    if (!network || network == 127 || network >= 224 || ip->saddr == ip->daddr || ipv4_checksum(ip))
-        return XDP_PASS;
-    struct query query = {.udp_at = at + sizeof(*ip), .octets = bpf_ntohs(udp->len)};
-    if (bpf_ntohs(ip->tot_len) != sizeof(*ip) + query.octets)
-        return XDP_PASS;
-    query.sum = (__u64)ip->saddr + ip->daddr;
-    return serve(ctx, udp, end, &query, 0);
-}
-
-static __always_inline int serve_ipv6(struct xdp_md *ctx, const void *data, const void *end, __u32 at)
-{
-    const struct ipv6hdr *ip = data + at;
-    const struct udphdr *udp = (const void *)(ip + 1);
-    if ((const void *)(udp + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP ||
-        !is_our_ipv6(ip->daddr.in6_u.u6_addr32, udp->dest))
-        return XDP_PASS;
-    const __u32 *from = ip->saddr.in6_u.u6_addr32, *to = ip->daddr.in6_u.u6_addr32;
-    /* Neither `::` nor `::1` nor multicast asks (RFC 4291 2.5.2, 2.5.3, 2.7); nor do we. */
-    if (!(from[0] | from[1] | from[2]) || ip->saddr.in6_u.u6_addr8[0] == 0xff ||
-        !((from[0] ^ to[0]) | (from[1] ^ to[1]) | (from[2] ^ to[2]) | (from[3] ^ to[3])))
-        return XDP_PASS;
-    struct query query = {.udp_at = at + sizeof(*ip), .octets = bpf_ntohs(udp->len)};
-    if (bpf_ntohs(ip->payload_len) != query.octets)
-        return XDP_PASS;
-    for (int i = 0; i < 4; i++)
-        query.sum += (__u64)from[i] + to[i];
-    return serve(ctx, udp, end, &query, 1);
+    return query.has_opt ? answer_kind(ctx, &query, is_ipv6, 1) : answer_kind(ctx, &query, is_ipv6, 0);
 }
 
 SEC("xdp")
 int authority(struct xdp_md *ctx)
 {
     const void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-    const struct ethhdr *eth = data;
-    if ((const void *)(eth + 1) > end)
+    struct datagram datagram = {};
+    /* The two lengths of headers in two branches, so that all offsets are constants to the verifier. */
+    switch (datagram_of(data, end, &datagram)) {
+    case ETH_P_IP:
+        return serve(ctx, data, end, &datagram, 0);
+    case ETH_P_IPV6:
+        return serve(ctx, data, end, &datagram, 1);
+    default:
         return XDP_PASS;
-    const __u16 *to = (const __u16 *)eth->h_dest;
-    if ((to[0] ^ place.mac[0]) | (to[1] ^ place.mac[1]) | (to[2] ^ place.mac[2]))
-        return XDP_PASS;
-    __u16 type = eth->h_proto;
-    __u32 at = ETH_HLEN;
-    for (int i = 0; i < VLAN_TAGS; i++) {
-        if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
-            break;
-        if (data + at + 4 > end)
-            return XDP_PASS;
-        type = *(const __u16 *)(data + at + 2);
-        at += 4;
     }
-    if (type == bpf_htons(ETH_P_IP))
-        return serve_ipv4(ctx, data, end, at);
-    if (type == bpf_htons(ETH_P_IPV6))
-        return serve_ipv6(ctx, data, end, at);
-    return XDP_PASS;
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

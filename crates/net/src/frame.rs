@@ -4,7 +4,11 @@
 //! Nothing here allocates. Checksums are always computed in full: those of frames from a local socket are not complete
 //! when a program sees them, so that there is nothing to update.
 
+mod answer;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+pub use answer::{ANSWER_HEADERS_OCTETS_MAX, Asked};
 
 /// The Ethernet header: destination, source, type.
 pub const ETHERNET_OCTETS: usize = 14;
@@ -45,11 +49,19 @@ impl Template {
         let mut headers = [0; HEADERS_V6_OCTETS];
         headers[0..6].copy_from_slice(&destination_mac);
         headers[6..12].copy_from_slice(&source_mac);
-        let octets = match (source.ip(), destination.ip()) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => write_v4(&mut headers, source, destination),
-            (IpAddr::V6(source), IpAddr::V6(destination)) => write_v6(&mut headers, source, destination),
+        let (ethernet, ip) = headers.split_at_mut(ETHERNET_OCTETS);
+        let (ether_type, octets) = match (source.ip(), destination.ip()) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                write_v4(ip, source, destination);
+                (TYPE_IPV4, HEADERS_V4_OCTETS)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                write_v6(ip, source, destination);
+                (TYPE_IPV6, HEADERS_V6_OCTETS)
+            }
             _ => return None,
         };
+        ethernet[12..].copy_from_slice(&ether_type);
         let udp = octets - UDP_OCTETS;
         headers[udp..udp + 2].copy_from_slice(&source.port().to_be_bytes());
         headers[udp + 2..udp + 4].copy_from_slice(&destination.port().to_be_bytes());
@@ -93,25 +105,23 @@ impl Template {
     }
 }
 
-fn write_v4(headers: &mut [u8], source: Ipv4Addr, destination: Ipv4Addr) -> usize {
-    headers[12..14].copy_from_slice(&TYPE_IPV4);
-    headers[14] = 0x45;
-    headers[20] = 0x40; // do not fragment
-    headers[22] = HOPS;
-    headers[23] = PROTOCOL_UDP;
-    headers[26..30].copy_from_slice(&source.octets());
-    headers[30..34].copy_from_slice(&destination.octets());
-    HEADERS_V4_OCTETS
+/// Writes an IPv4 header, but for its length and checksum, into zeros.
+fn write_v4(ip: &mut [u8], source: Ipv4Addr, destination: Ipv4Addr) {
+    ip[0] = 0x45;
+    ip[6] = 0x40; // do not fragment
+    ip[8] = HOPS;
+    ip[9] = PROTOCOL_UDP;
+    ip[12..16].copy_from_slice(&source.octets());
+    ip[16..20].copy_from_slice(&destination.octets());
 }
 
-fn write_v6(headers: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) -> usize {
-    headers[12..14].copy_from_slice(&TYPE_IPV6);
-    headers[14] = 0x60;
-    headers[20] = PROTOCOL_UDP;
-    headers[21] = HOPS;
-    headers[22..38].copy_from_slice(&source.octets());
-    headers[38..54].copy_from_slice(&destination.octets());
-    HEADERS_V6_OCTETS
+/// Writes an IPv6 header, but for its length, into zeros.
+fn write_v6(ip: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) {
+    ip[0] = 0x60;
+    ip[6] = PROTOCOL_UDP;
+    ip[7] = HOPS;
+    ip[8..24].copy_from_slice(&source.octets());
+    ip[24..40].copy_from_slice(&destination.octets());
 }
 
 /// The sum of RFC 1071 in the host's order, not yet folded.
@@ -151,9 +161,13 @@ pub struct Datagram<'f> {
 /// The datagram that a frame carries. `None` for anything else: other protocols, VLAN tags, fragments, IPv6 extension
 /// headers, and lengths that do not fit. Checksums are not looked at; see [`has_valid_checksums`].
 pub fn parse(frame: &[u8]) -> Option<Datagram<'_>> {
-    let (source, destination, udp) = match frame.get(12..14)?.try_into().ok()? {
-        TYPE_IPV4 => parse_v4(&frame[ETHERNET_OCTETS..])?,
-        TYPE_IPV6 => parse_v6(&frame[ETHERNET_OCTETS..])?,
+    parse_packet(frame.get(12..14)?.try_into().ok()?, &frame[ETHERNET_OCTETS..])
+}
+
+fn parse_packet(ether_type: [u8; 2], packet: &[u8]) -> Option<Datagram<'_>> {
+    let (source, destination, udp) = match ether_type {
+        TYPE_IPV4 => parse_v4(packet)?,
+        TYPE_IPV6 => parse_v6(packet)?,
         _ => return None,
     };
     let length = usize::from(u16_at(udp, 4)?);

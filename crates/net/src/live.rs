@@ -37,33 +37,52 @@ pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
 /// How often a thread tells what it has counted, in ns.
 const TELL_EVERY_NS: u64 = 10_000_000;
 
-/// Counts over all threads and all trials since the start of the program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Queries that the kernel took.
-    pub sent: u64,
-    /// Queries that it did not take.
-    pub send_errors: u64,
-    /// Answered in time and rightly.
-    pub valid: u64,
-    /// Answered in time, but wrong.
-    pub invalid: u64,
-    /// Answered after the timeout.
-    pub late: u64,
-    /// Past their timeout and not answered. A late answer takes one back.
-    pub lost: u64,
-    /// Second and later answers.
-    pub duplicates: u64,
-    /// Datagrams that belong to no query.
-    pub unexpected: u64,
-    /// Answers dropped at the Measurer's own sockets or rings; known at the end of each trial.
-    pub own_drops: u64,
-    /// Sum of the latencies of valid answers from the scheduled instant, in ns.
-    pub latency_sum_ns: u64,
+/// Makes [`Counts`] and its form as an array, in which threads add them up, of one list.
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts over all threads and all trials since the start of the program.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        /// The number of fields of [`Counts`].
+        const COUNTS: usize = [$(stringify!($name)),*].len();
+
+        impl Counts {
+            fn to_array(self) -> [u64; COUNTS] {
+                [$(self.$name),*]
+            }
+
+            fn from_array([$($name),*]: [u64; COUNTS]) -> Self {
+                Self { $($name),* }
+            }
+        }
+    };
 }
 
-/// The number of fields of [`Counts`].
-const COUNTS: usize = 10;
+counts! {
+    /// Queries that the kernel took.
+    sent,
+    /// Queries that it did not take.
+    send_errors,
+    /// Answered in time and rightly.
+    valid,
+    /// Answered in time, but wrong.
+    invalid,
+    /// Answered after the timeout.
+    late,
+    /// Past their timeout and not answered. A late answer takes one back.
+    lost,
+    /// Second and later answers.
+    duplicates,
+    /// Datagrams that belong to no query.
+    unexpected,
+    /// Answers dropped at the Measurer's own sockets or rings; known at the end of each trial.
+    own_drops,
+    /// Sum of the latencies of valid answers from the scheduled instant, in ns.
+    latency_sum_ns,
+}
 
 impl Counts {
     fn of(stats: &Stats, lost: u64, own_drops: u64) -> Self {
@@ -78,39 +97,6 @@ impl Counts {
             unexpected: stats.unexpected,
             own_drops,
             latency_sum_ns: stats.latency_sum_ns,
-        }
-    }
-
-    fn to_array(self) -> [u64; COUNTS] {
-        let Self { sent, send_errors, valid, invalid, late, lost, duplicates, unexpected, .. } = self;
-        let Self { own_drops, latency_sum_ns, .. } = self;
-        [sent, send_errors, valid, invalid, late, lost, duplicates, unexpected, own_drops, latency_sum_ns]
-    }
-
-    fn from_array(values: [u64; COUNTS]) -> Self {
-        let [
-            sent,
-            send_errors,
-            valid,
-            invalid,
-            late,
-            lost,
-            duplicates,
-            unexpected,
-            own_drops,
-            latency_sum_ns,
-        ] = values;
-        Self {
-            sent,
-            send_errors,
-            valid,
-            invalid,
-            late,
-            lost,
-            duplicates,
-            unexpected,
-            own_drops,
-            latency_sum_ns,
         }
     }
 

@@ -62,6 +62,13 @@ impl Observer {
         })
     }
 
+    /// The same, and looks away until it is told to watch.
+    pub fn asleep(capacity: usize) -> Arc<Self> {
+        let observer = Self::new(capacity);
+        observer.watch(false);
+        observer
+    }
+
     /// How many queries it keeps.
     pub fn capacity(&self) -> usize {
         self.capacity

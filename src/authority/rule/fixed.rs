@@ -95,7 +95,10 @@ impl Fixed {
         let mut fixed = Self { suffix_octets: suffix.as_wire().len(), ..Self::default() };
         let mut line = 1;
         loop {
-            let entry = reader.next_entry().map_err(|failed| syntax_error(&failed.to_string(), error))?;
+            let entry = reader.next_entry().map_err(|failed| {
+                let (at, reason) = syntax_error(&failed.to_string());
+                error(at.max(line), reason)
+            })?;
             let at = reader.current_offset().saturating_sub(preamble.len());
             line = line.max(line_of(&file.text, at));
             match entry {
@@ -242,16 +245,15 @@ fn add_to(sets: &mut Vec<FixedSet>, rtype: u16, ttl_s: u32, rdata: Vec<u8>) -> R
     Ok(())
 }
 
-/// The library says `line:column: reason`, and has read one line more at the start.
-fn syntax_error(text: &str, error: impl Fn(usize, String) -> RecordsError) -> RecordsError {
+/// The library says `line:column: reason`; it has read one line more at the start, and what ends a line counts to the
+/// next one.
+fn syntax_error(text: &str) -> (usize, String) {
     let mut parts = text.splitn(3, ':');
-    let line = parts.next().and_then(|line| line.parse::<usize>().ok()).unwrap_or(2);
-    let column = parts.next().unwrap_or("1");
+    let mut number = || parts.next().and_then(|number| number.parse::<usize>().ok()).unwrap_or(1);
+    let (line, column) = (number(), number());
     let reason = parts.next().map_or(text, str::trim);
-    error(
-        line.saturating_sub(1).max(1),
-        format!("{reason} (column {column}); write for example: www 60 A 192.0.2.1"),
-    )
+    let line = line.saturating_sub(if column == 1 { 2 } else { 1 }).max(1);
+    (line, format!("{reason}; write for example: www 60 A 192.0.2.1"))
 }
 
 /// The line that ends at or before an octet of a text.

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::lab::environment::Manifest;
 
@@ -55,12 +55,12 @@ impl Machine {
 fn hashed(purpose: &str, text: &str) -> Option<String> {
     let identity = text.trim().to_ascii_lowercase().replace('-', "");
     let is_one = identity.len() == IDENTITY_DIGITS && identity.bytes().all(|octet| octet.is_ascii_hexdigit());
-    is_one.then(|| hex(&Sha256::digest(format!("sextant certificate {purpose} {identity}"))[..HASH_OCTETS]))
+    is_one.then(|| sha256(&format!("sextant certificate {purpose} {identity}"))[..2 * HASH_OCTETS].to_owned())
 }
 
-/// Octets as lower-case hexadecimal digits.
-pub(super) fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+/// The SHA-256 digest of a text as lower-case hexadecimal digits.
+pub(super) fn sha256(text: &str) -> String {
+    digest(&SHA256, text.as_bytes()).as_ref().iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use engine::record::{CertificateUse, SelfTest};
 
-use super::machine::hex;
+use super::machine::sha256;
 use super::{Certificate, SCHEMA};
 
 /// No certificate is longer, in octets.
@@ -32,6 +32,32 @@ impl Stored {
     /// The file's name.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// What it says, for a record without a self-test of its own.
+    pub fn as_selftest(&self) -> SelfTest {
+        let Certificate { required_qps, certified_qps, timeout_s, pacing, .. } = self.certificate.clone();
+        SelfTest {
+            required_qps,
+            passed: true,
+            certified_qps,
+            timeout_s,
+            pacing,
+            certificate: Some(self.in_record()),
+            ..SelfTest::default()
+        }
+    }
+
+    /// What the record of a measurement says of it.
+    pub fn in_record(&self) -> CertificateUse {
+        let Certificate { issued_utc, required_qps, trial_s, conditions, .. } = &self.certificate;
+        CertificateUse {
+            file: self.path.display().to_string(),
+            issued_utc: issued_utc.clone(),
+            required_qps: *required_qps,
+            trial_s: *trial_s,
+            path: conditions.path.kind.clone(),
+        }
     }
 }
 
@@ -133,7 +159,7 @@ fn text(certificate: &Certificate) -> io::Result<String> {
     let blank = Certificate { digest: NO_DIGEST.into(), ..certificate.clone() };
     let mut text = serde_json::to_string_pretty(&blank)?;
     text.push('\n');
-    let digest = hex(&Sha256::digest(&text));
+    let digest = sha256(&text);
     Ok(text.replace(NO_DIGEST, &digest))
 }
 
@@ -160,7 +186,7 @@ fn read(path: &Path) -> Result<Certificate, String> {
     let digest = &certificate.digest;
     let is_intact = digest.len() == NO_DIGEST.len()
         && text.matches(digest.as_str()).count() == 1
-        && hex(&Sha256::digest(text.replace(digest, NO_DIGEST))) == *digest;
+        && sha256(&text.replace(digest, NO_DIGEST)) == *digest;
     if is_intact { Ok(certificate) } else { Err("it was changed after it was written".into()) }
 }
 

@@ -9,6 +9,7 @@ use super::{missing, trials};
 use crate::report::clean::unbroken;
 use crate::report::number::{count, plural, rate_of, seconds, short};
 use crate::report::select::every_trial;
+use crate::report::words::certified;
 
 /// The certificate of RFC 8219 9.2.1.
 pub fn selftest(results: &Results) -> Markup {
@@ -23,6 +24,8 @@ pub fn selftest(results: &Results) -> Markup {
             ("Rate it must reach, 2.2 times the highest rate of the search", rate_of(test.required_qps)),
             ("Answers counted within", seconds(test.timeout_s)),
             ("Certified up to", rate_of(test.certified_qps)),
+            ("Certificate of an earlier self-test", earlier(test)),
+            ("Schedule in the deciding trial", if test.pacing.is_empty() { "kept".into() } else { test.pacing.clone() }),
         ]))
         @if !entries.is_empty() {
             details open[entries.len() <= 8] {
@@ -30,6 +33,15 @@ pub fn selftest(results: &Results) -> Markup {
                 (trials::table_of("Trials of the self-test, the deciding one last", &entries))
             }
         }
+    }
+}
+
+/// The certificate that was relied on, or why none was.
+fn earlier(test: &SelfTest) -> String {
+    match &test.certificate {
+        Some(used) => format!("{} ({})", certified(test), used.file),
+        None if test.uncertified.is_empty() => "none".into(),
+        None => format!("none held: {}", test.uncertified),
     }
 }
 

@@ -21,10 +21,11 @@ pub enum Choice {
         /// How many names, 1 to 65,536.
         hot_names: u32,
     },
-    /// The names that the other queries take for cached, each type of the mix in turn.
-    WarmUp {
+    /// The names before the first one, over and over, each type of the mix in turn: those that the other queries take for
+    /// cached, or all names of a server that keeps them.
+    OverAndOver {
         /// How many names.
-        hot_names: u32,
+        names: u32,
     },
     /// Names by their popularity: the k-th of the range in proportion to k^-s.
     Zipf {
@@ -78,7 +79,7 @@ impl std::str::FromStr for Agent {
 pub(super) enum Picker {
     Each,
     Cached { share_pct: u8, hot_names: u64 },
-    WarmUp { hot_names: u64 },
+    OverAndOver { names: u64 },
     Zipf(Zipf),
 }
 
@@ -90,7 +91,7 @@ impl Picker {
             Choice::Cached { share_pct, hot_names } => {
                 Self::Cached { share_pct, hot_names: hot_names.max(1).into() }
             }
-            Choice::WarmUp { hot_names } => Self::WarmUp { hot_names: hot_names.max(1).into() },
+            Choice::OverAndOver { names } => Self::OverAndOver { names: names.max(1).into() },
             Choice::Zipf { exponent } => Self::Zipf(Zipf::new(names.size(), exponent)),
             Choice::RandomLabels | Choice::Recorded { .. } => return None,
         })
@@ -108,7 +109,7 @@ impl Picker {
                     place
                 }
             }
-            Self::WarmUp { hot_names } => first_name.wrapping_sub(1 + n % hot_names),
+            Self::OverAndOver { names } => first_name.wrapping_sub(1 + n % names),
             Self::Zipf(zipf) => zipf.rank(seed, place),
         }
     }

@@ -9,6 +9,7 @@ use aya::maps::{MapData, XskMap};
 use super::attach::{Attached, Mode, attach};
 use super::object::{Counters, Object, refused};
 use super::{BpfError, objects};
+use crate::kernel::Place;
 
 /// The redirect program on a device.
 pub struct Redirect {
@@ -39,7 +40,7 @@ impl Redirect {
         queues: u32,
         mode: Option<Mode>,
     ) -> Result<Self, BpfError> {
-        let mut object = Object::load(
+        let object = Object::load(
             "redirect",
             objects::REDIRECT,
             &[
@@ -51,10 +52,37 @@ impl Redirect {
             ],
             &[("sockets", queues.max(1))],
         )?;
+        Self::attach_object("redirect", object, device, mode)
+    }
+
+    /// Puts the program of a server on a device: UDP datagrams in frames to `mac` for one of the addresses `listen` go to
+    /// the socket of the queue they arrive on, of `queues` queues; all else passes, also where a queue has no socket.
+    ///
+    /// # Errors
+    /// XDP is not available, or the device is missing, occupied or takes no program.
+    pub(crate) fn attach_service(
+        device: u32,
+        listen: &[SocketAddr],
+        mac: [u8; 6],
+        queues: u32,
+        mode: Option<Mode>,
+    ) -> Result<Self, BpfError> {
+        let place = Place::new(listen, mac, false);
+        let (globals, sizes) = ([("place", place.octets())], [("sockets", queues.max(1))]);
+        let object = Object::load("service", objects::SERVICE, &globals, &sizes)?;
+        Self::attach_object("service", object, device, mode)
+    }
+
+    fn attach_object(
+        name: &'static str,
+        mut object: Object,
+        device: u32,
+        mode: Option<Mode>,
+    ) -> Result<Self, BpfError> {
         let sockets = XskMap::try_from(object.take_map("sockets")?);
-        let sockets = sockets.map_err(|error| refused("redirect", &error))?;
+        let sockets = sockets.map_err(|error| refused(name, &error))?;
         let counters = object.counters("counters")?;
-        let attached = attach(&object.program_fd("redirect")?, device, mode)?;
+        let attached = attach(&object.program_fd(name)?, device, mode)?;
         Ok(Self { sockets, counters, attached })
     }
 

@@ -16,6 +16,7 @@ mod reflector;
 mod refusal;
 mod run;
 
+pub(crate) use authority::Place;
 pub use authority::{
     ADDRESSES_MAX, Answerer, AnswererCounters, AnswererOnDevice, HotAnswer, HotZone, SUFFIX_OCTETS_MAX,
 };

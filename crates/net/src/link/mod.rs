@@ -11,7 +11,8 @@ mod path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use netlink::{Reply, Request, u16_at, u32_at, u64_at};
+pub(crate) use netlink::{Attributes, u32_at};
+use netlink::{Reply, Request, u16_at, u64_at};
 
 pub use addresses::{Assigned, addresses};
 pub use path::{Path, PathError, device_to, path_to, path_via};
@@ -237,7 +238,8 @@ const LINK_COUNTERS: [&str; 25] = [
     "rx_otherhost_dropped",
 ];
 
-fn describe(index: u32) -> io::Result<Reply> {
+/// Asks for all about a device (`RTM_GETLINK`).
+pub(crate) fn describe(index: u32) -> io::Result<Reply> {
     let mut fixed = [0; IFINFOMSG_OCTETS];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
     Request::new(libc::RTM_GETLINK, &fixed).ask(IFINFOMSG_OCTETS)

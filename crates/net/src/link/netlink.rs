@@ -10,7 +10,7 @@ pub(super) struct Request {
 }
 
 /// An answer, without its header.
-pub(super) struct Reply {
+pub(crate) struct Reply {
     octets: Vec<u8>,
     fixed: usize,
 }
@@ -127,15 +127,8 @@ impl Reply {
 
     /// The value of the first attribute of a type.
     pub fn attribute(&self, kind: u16) -> Option<&[u8]> {
-        let mut rest = self.octets.get(self.fixed.next_multiple_of(ALIGNMENT)..)?;
-        loop {
-            let length = usize::from(u16_at(rest, 0)?);
-            let value = rest.get(ATTRIBUTE_HEADER_OCTETS..length)?;
-            if u16_at(rest, 2)? & TYPE_MASK == kind {
-                return Some(value);
-            }
-            rest = rest.get(length.next_multiple_of(ALIGNMENT)..)?;
-        }
+        let attributes = self.octets.get(self.fixed.next_multiple_of(ALIGNMENT)..)?;
+        Attributes::of(attributes).find(|(found, _)| *found == kind).map(|(_, value)| value)
     }
 
     /// The value of an attribute that is a number of 32 bits.
@@ -146,6 +139,28 @@ impl Reply {
     /// The value of an attribute that is an address.
     pub fn address(&self, kind: u16) -> Option<IpAddr> {
         address(self.attribute(kind)?)
+    }
+}
+
+/// Attributes one after the other, of a message or within another attribute: their types and values.
+pub(crate) struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Attributes<'a> {
+    /// Those that stand in these octets; what is cut short ends them.
+    pub fn of(octets: &'a [u8]) -> Self {
+        Self(octets)
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let length = usize::from(u16_at(self.0, 0)?);
+        let kind = u16_at(self.0, 2)? & TYPE_MASK;
+        let value = self.0.get(ATTRIBUTE_HEADER_OCTETS..length)?;
+        self.0 = self.0.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+        Some((kind, value))
     }
 }
 
@@ -161,7 +176,7 @@ pub(super) fn u16_at(octets: &[u8], offset: usize) -> Option<u16> {
 }
 
 /// The number of 32 bits at an offset, in the host's order.
-pub(super) fn u32_at(octets: &[u8], offset: usize) -> Option<u32> {
+pub(crate) fn u32_at(octets: &[u8], offset: usize) -> Option<u32> {
     octets.get(offset..)?.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
@@ -186,6 +201,29 @@ mod tests {
             assert!(Reply::parse(&octets[..cut], 12).is_err());
             let cut = Reply { octets: reply.octets[..cut.min(reply.octets.len())].to_vec(), fixed: 12 };
             assert!(cut.number(3).is_none());
+        }
+    }
+
+    #[test]
+    fn any_attributes_are_read_without_a_panic() {
+        // A nested one with the number 9 inside, then the same cut short and with wrong lengths.
+        let mut octets = vec![20, 0, 43, 0, 5, 0, 2, 0, 0, 0, 0, 0, 8, 0, 4, 0, 9, 0, 0, 0];
+        octets[8..12].copy_from_slice(&[0; 4]);
+        octets[4..8].copy_from_slice(&[8, 0, 2, 0]);
+        let nested = Attributes::of(&octets).next().unwrap();
+        assert_eq!(nested.0, 43);
+        let numbers: Vec<_> =
+            Attributes::of(nested.1).map(|(kind, value)| (kind, u32_at(value, 0))).collect();
+        assert_eq!(numbers, [(2, Some(0)), (4, Some(9))]);
+        for length in 0..octets.len() {
+            assert!(Attributes::of(&octets[..length]).count() <= length);
+        }
+        for at in 0..octets.len() {
+            for octet in [0, 1, 3, 255] {
+                let mut changed = octets.clone();
+                changed[at] = octet;
+                assert!(Attributes::of(&changed).count() <= changed.len());
+            }
         }
     }
 

@@ -10,7 +10,8 @@ pub use parameters::{HotAnswer, HotZone, SUFFIX_OCTETS_MAX};
 
 use crate::bpf::{Attached, BpfError, Counters, Mode, Object, ProgramFd, TestRun, attach, objects, sys};
 use crate::link::Device;
-use parameters::{Place, Zone};
+pub(crate) use parameters::Place;
+use parameters::Zone;
 
 /// The driver whose devices send what an `XDP_TX` gives them only if their peers have an XDP program, too.
 const VETH: &str = "veth";

@@ -57,6 +57,10 @@ pub struct HotZone<'z> {
     pub names: Option<NameSpace>,
     /// Queries with DO are left to the sockets: the zone is signed.
     pub passes_dnssec_ok: bool,
+    /// Queries whose draw is below this, of 2^32, are left to the sockets, because a fault may meet them.
+    pub fault_threshold: u64,
+    /// The seed of the draws.
+    pub fault_seed: u64,
 }
 
 #[repr(C)]
@@ -95,6 +99,8 @@ pub(super) struct Zone {
     aaaa_percent: u64,
     names_mask: u64,
     names_first: u64,
+    fault_threshold: u64,
+    fault_seed: u64,
     question_octets: u32,
     question_words: u32,
     turn: u32,
@@ -126,6 +132,8 @@ impl Zone {
             aaaa_percent: zone.aaaa_share_percent.into(),
             names_mask,
             names_first,
+            fault_threshold: zone.fault_threshold,
+            fault_seed: zone.fault_seed,
             turn: zone.suffix.len() as u32 % 2 * 8,
             passes_dnssec_ok: zone.passes_dnssec_ok.into(),
             ..Self::default()
@@ -136,7 +144,7 @@ impl Zone {
 
     /// The octets of the struct.
     pub(super) fn octets(&self) -> &[u8] {
-        const { assert!(size_of::<Self>() == 3 * 112 + (QUESTION_WORDS + 1) * 16 + 9 * 8 + 4 * 4) };
+        const { assert!(size_of::<Self>() == 3 * 112 + (QUESTION_WORDS + 1) * 16 + 11 * 8 + 4 * 4) };
         // SAFETY: the assertion shows that there is no padding: all octets are initialized.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
@@ -205,7 +213,8 @@ fn sum(suffix_octets: usize, counts: [u8; 8], tail: &[u8]) -> u64 {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+/// The addresses and the device: `struct place` of `bpf/service.h`.
+pub(crate) struct Place {
     ipv6: [[u8; 16]; ADDRESSES],
     ipv4: [[u8; 4]; ADDRESSES],
     ipv6_port: [[u8; 2]; ADDRESSES],
@@ -217,7 +226,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(listen: &[SocketAddr], mac: [u8; 6], redirects: bool) -> Self {
+    pub(crate) fn new(listen: &[SocketAddr], mac: [u8; 6], redirects: bool) -> Self {
         let mut place = Self { mac, redirects: redirects.into(), ..Self::default() };
         for address in listen {
             let octets = address_octets(address.ip());
@@ -240,7 +249,7 @@ impl Place {
     }
 
     /// The octets of the struct.
-    pub(super) fn octets(&self) -> &[u8] {
+    pub(crate) fn octets(&self) -> &[u8] {
         const { assert!(size_of::<Self>() == ADDRESSES * (16 + 4 + 2 + 2) + 2 * 4 + 6 + 2) };
         // SAFETY: the assertion shows that there is no padding: all octets are initialized.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }

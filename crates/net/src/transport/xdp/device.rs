@@ -61,8 +61,12 @@ const RECEIVE_FRAMES: u32 = 8192;
 const RECEIVE_FRAMES_MAX: u32 = 32_768;
 const DEVICE_FRAMES_MAX: u32 = 65_536;
 const MANY_QUEUES_FRAMES: u32 = 1024;
+/// Frames in flight towards the device, at most; a power of two.
+const SEND_SLOTS: u32 = 2048;
+/// Room for a frame to send: headers and 962 octets at least.
+const SLOT_OCTETS: u32 = 1024;
 /// The kernel keeps so much of each chunk before the frame (`XDP_PACKET_HEADROOM`).
-const HEADROOM_OCTETS: usize = 256;
+pub(super) const HEADROOM_OCTETS: usize = 256;
 
 /// The program on the device and what belongs to it, shared by the lanes. The device is free again when the last of them
 /// is dropped, or the process ends in any way.
@@ -230,9 +234,11 @@ impl Ring {
             queue,
             receive_frames: device.receive_frames,
             chunk_octets: device.chunk_octets,
+            send_slots: SEND_SLOTS,
+            slot_octets: SLOT_OCTETS,
             copy: device.copy,
         };
-        let octets = socket::memory_octets(wanted.receive_frames, wanted.chunk_octets);
+        let octets = wanted.memory_octets();
         // The kernel frees the queue of a socket that was closed a little later.
         let socket = patiently(Failed::is_busy, || XdpSocket::bind(&wanted));
         let socket =
@@ -261,7 +267,7 @@ pub fn check(server: SocketAddr) -> Result<(), XdpError> {
 }
 
 /// All that is missing, so that it need not be granted one by one.
-fn check_capabilities() -> Result<(), XdpError> {
+pub(super) fn check_capabilities() -> Result<(), XdpError> {
     let mut missing = match bpf::available() {
         Err(bpf::Unavailable::Capabilities(missing)) => missing,
         Err(other) => return Err(XdpError::Program(BpfError::Unavailable(other))),

@@ -8,10 +8,12 @@ mod device;
 mod error;
 mod post;
 mod ring;
+mod service;
 mod socket;
 mod source;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::{Sent, Transport};
@@ -22,6 +24,7 @@ use post::Post;
 
 pub use device::{XdpConfig, XdpDevice, check};
 pub use error::XdpError;
+pub use service::{Served, ServiceRing, XdpService, wait};
 
 /// The back-end of one lane.
 ///
@@ -224,7 +227,7 @@ impl Transport for XdpTransport {
         for ring in &mut self.rings {
             ring.socket.flush().map_err(|error| self.device.explain(&error))?;
         }
-        socket::wait(self.rings.iter().map(|ring| &ring.socket), timeout_ns)
+        socket::wait(self.rings.iter().map(|ring| ring.socket.as_fd()), Some(timeout_ns))
     }
 
     fn drops(&self) -> u64 {

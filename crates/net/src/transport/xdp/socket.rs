@@ -16,6 +16,10 @@ pub(super) struct Queue {
     pub receive_frames: u32,
     /// Room for a received frame with the kernel's headroom: 2048 or 4096 octets.
     pub chunk_octets: u32,
+    /// Frames in flight towards the device, at most; a power of two.
+    pub send_slots: u32,
+    /// Room for a frame to send: a part of a chunk, or all of it.
+    pub slot_octets: u32,
     /// Do not try to share memory with the device.
     pub copy: bool,
 }
@@ -31,7 +35,7 @@ pub(super) struct XdpSocket {
     /// Frames that the device refused, not reported yet.
     refused: usize,
     zero_copy: bool,
-    chunk_octets: u32,
+    queue: Queue,
     socket: OwnedFd,
     memory: Mapping,
 }
@@ -65,10 +69,6 @@ pub(super) enum Step {
     Bind,
 }
 
-/// Frames in flight towards the device, at most; a power of two.
-const SEND_SLOTS: u32 = 2048;
-/// Room for a frame to send: headers and 962 octets at least.
-const SLOT_OCTETS: u32 = 1024;
 /// In copy mode the kernel accounts what is on its way to the buffer of the socket, at about 1 kB for each frame.
 const SEND_BUFFER_OCTETS: libc::c_int = 16 << 20;
 /// Kicks that moved nothing, after which others shall have a turn.
@@ -88,9 +88,12 @@ pub(super) fn open() -> io::Result<OwnedFd> {
     }
 }
 
-/// About how much memory a socket takes, in octets.
-pub(super) fn memory_octets(receive_frames: u32, chunk_octets: u32) -> usize {
-    receive_frames as usize * chunk_octets as usize + (SEND_SLOTS * SLOT_OCTETS) as usize
+impl Queue {
+    /// How much memory its socket lends to the kernel, in octets.
+    pub fn memory_octets(&self) -> usize {
+        self.receive_frames as usize * self.chunk_octets as usize
+            + (self.send_slots * self.slot_octets) as usize
+    }
 }
 
 impl XdpSocket {
@@ -102,9 +105,9 @@ impl XdpSocket {
         let memory = register_memory(fd, queue).map_err(at(Step::Memory))?;
         for (option, entries) in [
             (libc::XDP_UMEM_FILL_RING, queue.receive_frames),
-            (libc::XDP_UMEM_COMPLETION_RING, SEND_SLOTS),
+            (libc::XDP_UMEM_COMPLETION_RING, queue.send_slots),
             (libc::XDP_RX_RING, queue.receive_frames),
-            (libc::XDP_TX_RING, SEND_SLOTS),
+            (libc::XDP_TX_RING, queue.send_slots),
         ] {
             set(fd, libc::SOL_XDP, option, &entries).map_err(at(Step::Rings))?;
         }
@@ -115,8 +118,8 @@ impl XdpSocket {
             Ok((
                 Producer::map(fd, libc::XDP_UMEM_PGOFF_FILL_RING, offsets.fr, frames)?,
                 Consumer::map(fd, libc::XDP_PGOFF_RX_RING as u64, offsets.rx, frames)?,
-                Producer::map(fd, libc::XDP_PGOFF_TX_RING as u64, offsets.tx, SEND_SLOTS)?,
-                Consumer::map(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, SEND_SLOTS)?,
+                Producer::map(fd, libc::XDP_PGOFF_TX_RING as u64, offsets.tx, queue.send_slots)?,
+                Consumer::map(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, queue.send_slots)?,
             ))
         };
         let (mut fill, arrived, outgoing, sent) = rings().map_err(at(Step::Rings))?;
@@ -129,10 +132,9 @@ impl XdpSocket {
         let _ = set(fd, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &BUDGET);
         bind(fd, queue).map_err(at(Step::Bind))?;
         let zero_copy = is_zero_copy(fd).map_err(at(Step::Bind))?;
-        let free =
-            (0..u64::from(SEND_SLOTS)).map(|slot| first_slot + slot * u64::from(SLOT_OCTETS)).collect();
-        let chunk_octets = queue.chunk_octets;
-        Ok(Self { fill, arrived, outgoing, sent, free, refused: 0, zero_copy, chunk_octets, socket, memory })
+        let slot_octets = u64::from(queue.slot_octets);
+        let free = (0..u64::from(queue.send_slots)).map(|slot| first_slot + slot * slot_octets).collect();
+        Ok(Self { fill, arrived, outgoing, sent, free, refused: 0, zero_copy, queue: *queue, socket, memory })
     }
 
     /// Whether the device reads and writes the memory itself.
@@ -144,10 +146,16 @@ impl XdpSocket {
     /// room; then `write` is not called.
     pub fn send(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(slot) = self.free_slot() else { return false };
-        let place = self.memory.at(slot as usize, SLOT_OCTETS as usize);
+        let slot_octets = self.queue.slot_octets as usize;
+        let place = self.memory.at(slot as usize, slot_octets);
         // SAFETY: within the memory, and the slot was free: neither the kernel nor anybody else uses it.
-        let frame = unsafe { std::slice::from_raw_parts_mut(place, SLOT_OCTETS as usize) };
+        let frame = unsafe { std::slice::from_raw_parts_mut(place, slot_octets) };
         let octets = write(frame).min(frame.len());
+        self.put_in_line(slot, octets)
+    }
+
+    /// Puts a slot with so many octets in line, or back where they are none.
+    fn put_in_line(&mut self, slot: u64, octets: usize) -> bool {
         if octets == 0 {
             self.free.push(slot);
             return false;
@@ -156,6 +164,42 @@ impl XdpSocket {
         let taken = self.outgoing.push(frame);
         debug_assert!(taken, "the ring holds as many frames as there are slots");
         taken
+    }
+
+    /// Lends up to `most` of the frames that the last look has shown, one after the other, each with room for an answer,
+    /// whose length `answer` returns, 0 for none. Frames for whose answers there is no room wait. Returns how many were
+    /// taken and how many answers are in line.
+    pub fn exchange(
+        &mut self,
+        most: u32,
+        mut answer: impl FnMut(&[u8], &mut [u8]) -> usize,
+    ) -> (usize, usize) {
+        let (mut taken, mut answered) = (0, 0);
+        let Queue { chunk_octets, slot_octets, .. } = self.queue;
+        while taken < most as usize
+            && let Some(slot) = self.free_slot()
+        {
+            let Some(frame) = self.arrived.pop() else {
+                self.free.push(slot);
+                break;
+            };
+            taken += 1;
+            let room = self.memory.at(slot as usize, slot_octets as usize);
+            let place = self.memory.at(frame.addr as usize, frame.len as usize);
+            // SAFETY: both are within the memory and apart: the kernel has handed the frame over and does not use it until
+            // it is lent again below, and the slot was free.
+            let (octets, room) = unsafe {
+                (
+                    std::slice::from_raw_parts(place, frame.len as usize),
+                    std::slice::from_raw_parts_mut(room, slot_octets as usize),
+                )
+            };
+            let length = answer(octets, room).min(room.len());
+            answered += usize::from(self.put_in_line(slot, length));
+            self.fill.push(frame.addr & !u64::from(chunk_octets - 1));
+        }
+        self.give_back(taken);
+        (taken, answered)
     }
 
     fn free_slot(&mut self) -> Option<u64> {
@@ -251,7 +295,7 @@ impl XdpSocket {
             && let Some(frame) = self.arrived.pop()
         {
             taken += 1;
-            let in_chunk = (frame.addr & u64::from(self.chunk_octets - 1)) as usize;
+            let in_chunk = (frame.addr & u64::from(self.queue.chunk_octets - 1)) as usize;
             if in_chunk >= STAMP_OCTETS {
                 let octets = STAMP_OCTETS + frame.len as usize;
                 let place = self.memory.at(frame.addr as usize - STAMP_OCTETS, octets);
@@ -266,6 +310,12 @@ impl XdpSocket {
             }
             self.fill.push(frame.addr - in_chunk as u64);
         }
+        self.give_back(taken);
+        taken
+    }
+
+    /// Lends the memory of frames that were taken to the kernel again.
+    fn give_back(&mut self, taken: usize) {
         if taken > 0 {
             self.arrived.release();
             self.fill.publish();
@@ -273,7 +323,6 @@ impl XdpSocket {
                 self.poke();
             }
         }
-        taken
     }
 
     /// Tells a device that waits for memory that there is some.
@@ -295,21 +344,25 @@ impl XdpSocket {
     }
 }
 
-/// Waits until a frame arrives at one of the sockets or the time, in ns, is over.
+/// Waits until something arrives at one of the sockets or the time, in ns, is over; for ever without one.
 ///
 /// Each call names the sockets anew (ppoll(2)): an epoll instance would be told of each frame, also while nobody waits,
 /// which was a twelfth of the processor time.
-pub(super) fn wait<'s>(sockets: impl Iterator<Item = &'s XdpSocket>, timeout_ns: u64) -> io::Result<()> {
+pub(super) fn wait<'s>(
+    sockets: impl Iterator<Item = BorrowedFd<'s>>,
+    timeout_ns: Option<u64>,
+) -> io::Result<()> {
     let waiting =
-        |socket: &XdpSocket| libc::pollfd { fd: socket.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        |socket: BorrowedFd<'_>| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut waiting: Vec<libc::pollfd> = sockets.map(waiting).collect();
-    let timeout = libc::timespec {
+    let timeout = timeout_ns.map(|timeout_ns| libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: the list has the length given, the timeout is a valid timespec, and no signal mask is passed.
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the list has the length given, the timeout is null or a valid timespec, and no signal mask is passed.
     let result = unsafe {
-        libc::ppoll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, &timeout, std::ptr::null())
+        libc::ppoll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, timeout, std::ptr::null())
     };
     match crate::check(result) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
@@ -325,7 +378,7 @@ impl AsFd for XdpSocket {
 
 /// Lends memory to the socket: first the frames for what arrives, then the slots for what is sent.
 fn register_memory(socket: BorrowedFd<'_>, queue: &Queue) -> io::Result<Mapping> {
-    let memory = Mapping::anonymous(memory_octets(queue.receive_frames, queue.chunk_octets))?;
+    let memory = Mapping::anonymous(queue.memory_octets())?;
     let registration = libc::xdp_umem_reg {
         addr: memory.at(0, memory.octets()) as u64,
         len: memory.octets() as u64,

@@ -1,0 +1,206 @@
+//! `sextant bench`: the main job.
+
+mod servers;
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use engine::record::Settings;
+use net::transport::Backend;
+
+use super::certificates::CertificateArgs;
+use super::common::{Failure, QueryArgs, TesterArgs};
+use super::measurement::{Conduct, SearchOptions, conduct};
+use super::outputs::OutputArgs;
+use super::site::{SiteArgs, looped};
+use super::{EXIT_UNFIT, EXIT_USAGE};
+use crate::campaign::certificate::Conditions;
+use crate::campaign::certificate::store::Stored;
+use crate::campaign::{Looped, PathChoice, Plan, Progress, Site, Target, Tester, empty_results};
+use crate::lab::environment::{Manifest, preflight};
+use crate::lab::peers::{self, RunningPeer};
+use servers::Servers;
+
+/// Options of `sextant bench`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant bench                        dns64d and everything else on this machine
+  sextant bench --peer unbound         Unbound from its Debian package
+  sextant bench --preset rfc8219       60 s trials, 20 repetitions: many hours
+  sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 2001:db8:64::/96
+      a server that you run; let it forward dns64perf.test to 127.0.0.1:5300")]
+pub struct BenchArgs {
+    /// The server to measure: dns64d, or one from a Debian package (see: sextant peers list)
+    #[arg(long, value_name = "NAME", default_value = "dns64d", conflicts_with = "dut")]
+    peer: String,
+    /// Measure a server that you run; without an address it is on the IPv6 loopback
+    #[arg(long, value_name = "[ADDR]:PORT", value_parser = parse_dut)]
+    dut: Option<SocketAddr>,
+    /// Where the AuthDNS answers; your server must forward the zone there [default: a free port of 127.0.0.1, and
+    /// 127.0.0.1:5300 with --dut]
+    #[arg(long, value_name = "ADDR:PORT")]
+    auth_listen: Option<SocketAddr>,
+    /// Processors of the server under test [default: those that the Tester leaves]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "dut")]
+    dut_cpus: Vec<usize>,
+    /// TTL of the records in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    ttl: u32,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    tester: TesterArgs,
+    #[command(flatten)]
+    site: SiteArgs,
+    #[command(flatten)]
+    certificates: CertificateArgs,
+    /// Run the whole self-test, whatever is certified
+    #[arg(long, help_heading = "Certificates")]
+    full_selftest: bool,
+    #[command(flatten)]
+    outputs: OutputArgs,
+}
+
+/// An address and port; an empty address is the IPv6 loopback.
+fn parse_dut(text: &str) -> Result<SocketAddr, String> {
+    let port_alone = text.strip_prefix("[]:").or_else(|| text.strip_prefix(':'));
+    if let Some(port) = port_alone.filter(|port| !port.contains(':')) {
+        let port = port.parse().map_err(|_| format!("'{port}' is not a port"))?;
+        return Ok((Ipv6Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| "write [ADDR]:PORT, for example [::1]:53 or :53".to_owned())
+}
+
+/// Runs the bench; the exit code says how it ended.
+///
+/// # Errors
+/// What keeps it from starting: usage, a missing package, a port in use, a machine that is not fit.
+pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
+    let before = Manifest::take();
+    check_machine(&before)?;
+    let mut plan = args.search.plan(args.query.timeout_ns())?;
+    args.query.workload.load_for_search()?;
+    args.query.workload.check_ttl(args.ttl, plan.trial_ns)?;
+    let mut tester = args.tester.tester(args.query.first_name())?;
+    // All that can be wrong with the queries is known before any server is started; where it listens is known after.
+    let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), plan.listen_ns);
+    args.query.workload.apply(&args.query, &mut target)?;
+    let progress = Progress::new(args.search.json, &tester.watch);
+    let peer = || peers::find(&args.peer).map(|peer| peer.name()).map_err(peer_failure);
+    let name = args.dut.map_or_else(peer, |_| Ok("external"))?;
+    let store = args.search.store(name)?;
+    let discard = |_: &Failure| store.discard();
+    let site = args.site(&progress).inspect_err(discard)?;
+    let wanted = args.site.wanted(&site, &args.tester).inspect_err(discard)?;
+    let looped = looped(&site, &mut tester, &target, &wanted, &progress).inspect_err(discard)?;
+    if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
+        plan.range_qps[1] = KERNEL_MAX_RATE_QPS;
+    }
+    let servers = Servers::start(args, &site, &tester, &looped.auth).inspect_err(discard)?;
+    tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
+    let target = Target { server: servers.server, pid: servers.pid(), ..target };
+
+    let mut results = empty_results("bench");
+    results.dut = servers.dut.clone();
+    results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
+    results.settings.ttl_s = Some(args.ttl);
+    results.settings.auth = servers.auth_in_words();
+    let certificate = args.certificate(&site, &tester, &looped, &plan, &results.settings);
+    let Servers { auth, mut running, .. } = servers;
+    let mut alive =
+        || running.as_mut().map_or(Ok(()), |peer| peer.check_alive().map_err(|died| died.to_string()));
+    let measured = conduct(
+        &args.search,
+        Conduct {
+            store,
+            plan,
+            tester,
+            target,
+            auth: Some(auth),
+            selftest: Some(looped),
+            certificate,
+            progress,
+            alive: &mut alive,
+            before,
+            outputs: &args.outputs,
+        },
+        results,
+    )?;
+    if let Some(peer) = running {
+        keep_log(&measured.directory, name, peer);
+    }
+    measured.ended
+}
+
+fn peer_failure(error: peers::PeerError) -> Failure {
+    Failure::new(error.exit_code(), error)
+}
+
+fn check_machine(manifest: &Manifest) -> Result<(), Failure> {
+    let findings = preflight(manifest).into_iter().map(engine::record::Finding::from);
+    let fatal = findings.into_iter().find(|finding| finding.severity == engine::record::Severity::Fatal);
+    fatal.map_or(Ok(()), |finding| {
+        let message = format!("{}: {}; {}", finding.what, finding.evidence, finding.remedy);
+        Err(Failure::new(EXIT_UNFIT, message))
+    })
+}
+
+/// The highest rate to try where the Measurer is in the kernel, unless told otherwise, in q/s.
+const KERNEL_MAX_RATE_QPS: u64 = 300_000;
+
+impl BenchArgs {
+    /// The certificate that is good for this bench, or why there is none.
+    fn certificate(
+        &self,
+        site: &Site,
+        tester: &Tester,
+        looped: &Looped,
+        plan: &Plan,
+        settings: &Settings,
+    ) -> Option<Result<Stored, String>> {
+        let auth = Some((&looped.auth, self.site.auth_threads.unwrap_or(1)));
+        let conditions = Conditions::now(Some(site), tester, &looped.target, auth, settings);
+        (!self.full_selftest).then(|| self.certificates.fitting(conditions, plan))
+    }
+
+    /// A server of the user's is on this machine or beyond, and so is an AuthDNS at an address of the user's choice.
+    fn site(&self, progress: &Progress) -> Result<Site, Failure> {
+        let on_loopback = self.dut.is_some() || self.auth_listen.is_some();
+        match self.site.path {
+            PathChoice::Lab if on_loopback => {
+                let message =
+                    "--path lab is for servers that sextant starts: leave out --dut and --auth-listen";
+                Err(Failure::new(EXIT_USAGE, message))
+            }
+            _ if on_loopback => Ok(Site::Loopback),
+            _ => self.site.make(progress).map(|(site, _)| site),
+        }
+    }
+}
+
+/// The log of the server, for the record. Nothing depends on it.
+fn keep_log(directory: &Path, name: &str, peer: RunningPeer) {
+    let log = peer.stop();
+    if !log.is_empty() {
+        let _ = std::fs::write(directory.join("logs").join(format!("{name}.log")), log);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_on_the_ipv6_loopback() {
+        for text in [":53", "[]:53", "[::1]:53"] {
+            assert_eq!(parse_dut(text).unwrap().to_string(), "[::1]:53");
+        }
+        assert!(parse_dut("::1").unwrap_err().contains("[ADDR]:PORT"));
+        assert!(parse_dut(":x").is_err());
+    }
+}
