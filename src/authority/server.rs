@@ -17,6 +17,7 @@ use super::tcp::{TcpGauge, TcpLimits, TcpService, listen};
 use super::udp::{UdpGauge, UdpService};
 use super::worker::Worker;
 use super::zone::Zone;
+use crate::listen::advice;
 
 /// The default size of the sockets' buffers: a stall of a few ms at a million queries a second.
 const SOCKET_BUFFER_OCTETS: usize = 8 << 20;
@@ -87,14 +88,7 @@ impl fmt::Display for StartError {
         match self {
             Self::NoAddress => f.write_str("no address to listen on: give one as ADDRESS:PORT"),
             Self::Bind { transport, address, error } => {
-                let advice = match error.kind() {
-                    io::ErrorKind::AddrInUse => ": stop the server that uses it or choose another port",
-                    io::ErrorKind::PermissionDenied => {
-                        ": choose a port from 1024 on or run with CAP_NET_BIND_SERVICE"
-                    }
-                    io::ErrorKind::AddrNotAvailable => ": choose an address of this machine",
-                    _ => "",
-                };
+                let advice = advice(error);
                 write!(f, "cannot listen on {address} ({transport}): {error}{advice}")
             }
             Self::Thread(error) => write!(f, "cannot start the threads of the AuthDNS: {error}"),
