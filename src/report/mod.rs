@@ -12,6 +12,7 @@ mod figures;
 mod html;
 mod latex;
 mod load;
+mod method;
 pub mod number;
 mod observed;
 mod select;
