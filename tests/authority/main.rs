@@ -6,6 +6,7 @@ mod dnssec;
 mod faults;
 mod frames;
 mod kernel;
+mod observe;
 mod oracle;
 mod properties;
 mod resolvers;

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::identifiers::Analysis;
+
 /// The version of the schema that this code writes.
 pub const SCHEMA: u32 = 1;
 
@@ -37,6 +39,9 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// One trial at half of the median rate, for the latency under normal load.
     pub latency_trial: Option<Trial>,
+    /// What the AuthDNS saw of the server's queries; absent where it was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Analysis>,
     /// Over the runs that found a rate.
     pub summary: Option<Summary>,
     /// What limited the rate.
