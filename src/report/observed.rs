@@ -14,7 +14,7 @@ pub fn observed_text(analysis: &Analysis) -> String {
     }
     for finding in &analysis.findings {
         let mark = if finding.weak { "weak" } else { "note" };
-        out += &wrapped(&format!("  {mark}  "), &finding.text, 8);
+        out += &wrapped(&format!("  {mark}  "), &shortened(&finding.text, 300), 8);
     }
     printable(out)
 }
@@ -146,7 +146,11 @@ fn steps(spread: &Spread) -> String {
 
 /// A probability: `0.42`, `3.1e-7`.
 pub fn probability(p: f64) -> String {
-    if p >= 0.001 || p == 0.0 { real(p, 3) } else { format!("{p:.1e}") }
+    match p {
+        small if (0.0..1e-99).contains(&small) => "0".to_owned(),
+        small if (0.0..0.001).contains(&small) => format!("{small:.1e}"),
+        _ => real(p, 3),
+    }
 }
 
 fn forging(analysis: &Analysis) -> Vec<(String, String)> {
@@ -176,7 +180,7 @@ fn forging(analysis: &Analysis) -> Vec<(String, String)> {
 fn time(time_s: f64) -> String {
     const DAY_S: f64 = 86_400.0;
     match time_s {
-        0.0 => NONE.to_owned(),
+        unknown if !unknown.is_finite() || unknown <= 0.0 => NONE.to_owned(),
         short if short < 100.0 => time_ns(short * 1e9),
         long if long < 3.0 * DAY_S => seconds(long.round()),
         long if long < 1000.0 * DAY_S => format!("{} days", real(long / DAY_S, 0)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::record::{CertificateUse, Results, SelfTest, State, Summary};
 
 use super::clean::printable;
-use super::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, short, time_of};
+use super::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, time_of};
 
 /// The server and its version; where it is not ours and states none, its address.
 pub fn dut_name(results: &Results) -> String {

@@ -4,6 +4,7 @@
 mod bench;
 mod counters;
 mod echo;
+mod faults;
 mod lab;
 mod outputs;
 mod running;

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use super::table::facts;
 use super::{figure, missing};
 use crate::report::charts::{Field, identifiers};
+use crate::report::clean::shortened;
 use crate::report::number::{count, rate_of};
 use crate::report::observed::observed_lines;
 
@@ -27,7 +28,7 @@ pub fn observed(results: &Results) -> Markup {
         p { (introduction(analysis)) }
         ul.findings {
             @for finding in analysis.findings.iter().take(FINDINGS) {
-                li { strong { (if finding.weak { "Weak: " } else { "" }) } (finding.text) "." }
+                li { strong { (if finding.weak { "Weak: " } else { "" }) } (shortened(&finding.text, 300)) "." }
             }
         }
         (figure(|size| identifiers(analysis, Field::Id, size), &html! {
