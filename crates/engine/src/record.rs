@@ -151,7 +151,7 @@ pub struct SelfTest {
     /// Replies counted within this time: 0.25 of the timeout, in seconds.
     pub timeout_s: f64,
     /// The trials, the deciding one last. It decides by its answers: all were valid and in time, counted from the
-    /// scheduled instants, and the Tester was not late.
+    /// scheduled instants, and the Tester kept the rate.
     pub trials: Vec<Trial>,
     /// How the Tester kept its schedule in the deciding trial, where more than a trial of a server allows was amiss; empty
     /// otherwise. The trials of a server are judged by that on their own.
