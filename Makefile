@@ -3,8 +3,9 @@ CARGO ?= cargo
 BENCH_ARGS ?=
 BENCH_TESTER_ARGS ?=
 BENCH_AUTH_ARGS ?=
+FUZZ_SECONDS ?= 60
 
-.PHONY: bench bench-tester bench-auth test fmt clippy unit docs build
+.PHONY: bench bench-tester bench-auth test fmt clippy unit docs build fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
 bench: build
@@ -35,3 +36,11 @@ unit:
 
 docs:
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+
+# The answer function, and the program in the kernel against it (as root), each for so long; needs 'cargo install cargo-fuzz'.
+fuzz:
+	for target in answer xdp_answer; do \
+	    mkdir -p fuzz/corpus/$$target && \
+	    $(CARGO) fuzz run --fuzz-dir fuzz -s none $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+	        -max_total_time=$(FUZZ_SECONDS) -max_len=1514 -print_final_stats=1 || exit 1; \
+	done

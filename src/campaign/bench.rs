@@ -12,7 +12,7 @@ use super::progress::{Doing, Progress, short_duration, trial_line};
 use super::selftest::Certification;
 use super::site::Looped;
 use super::tester::{Auth, MeasureError, Target, Tester, Tried};
-use super::{Plan, Store, bottleneck, checklist};
+use super::{Plan, Store, bottleneck, checklist, observed};
 use crate::report;
 use crate::report::number::count as grouped;
 
@@ -86,6 +86,7 @@ pub fn empty_results(kind: &str) -> Results {
         selftest: None,
         runs: Vec::new(),
         latency_trial: None,
+        observed: None,
         summary: None,
         bottleneck: None,
         verdict: None,
@@ -118,7 +119,9 @@ impl Bench<'_> {
             self.save(results)?;
             report::write_all(results, self.store.directory())?;
         }
-        self.latency(results)
+        self.latency(results)?;
+        observed::observe(self, results);
+        Ok(())
     }
 
     /// The self-test, confirmed by a certificate where one holds; every trial of it is in the record as it ends.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::pacer::{Model, Schedule};
 use engine::record::SelfTest;
+use engine::trial::too_late;
 use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
 
 use super::certificate::store::Stored;
@@ -167,10 +168,11 @@ impl Certification<'_> {
         })
     }
 
-    /// A trial at the rate that the self-test requires; whether every answer was valid and in time.
+    /// A trial at the rate that the self-test requires; whether every answer was valid and in time, and the schedule kept.
     ///
-    /// Unlike the verdict on a server's trial this does not ask for an even schedule: latency counts from the scheduled
-    /// instants, so what was sent late has to be answered the sooner, and a burst is harder to answer.
+    /// Unlike the verdict on a server's trial this does not ask for even windows: latency counts from the scheduled
+    /// instants, so what was sent late has to be answered the sooner, and a burst is harder to answer. But the lateness is
+    /// bounded, or a Tester that is a little too slow would pass short trials.
     fn attempt(
         &self,
         tester: &mut Tester,
@@ -192,7 +194,9 @@ impl Certification<'_> {
         tester.next_name = next_name;
         let trial = tried?.trial;
         self.progress.say(&trial_line("self-test", &trial));
-        let all_in_time = trial.scheduled > 0 && target.validity.counted(&trial) == trial.scheduled;
+        let all_in_time = trial.scheduled > 0
+            && target.validity.counted(&trial) == trial.scheduled
+            && too_late(&trial, &target.tolerance).is_none();
         selftest.pacing = trial.void.clone().filter(|_| all_in_time).unwrap_or_default();
         selftest.trials.push(trial);
         Ok(all_in_time)

@@ -1,8 +1,7 @@
-//! Frames with queries, and the frames that must come back.
+//! Queries of all kinds, and the frames that carry them.
 
-use net::frame::{self, Template};
+use net::frame::Template;
 use proptest::prelude::*;
-use sextant::authority::{ANSWER_OCTETS_MAX, Transport, Zone};
 
 pub const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -24,21 +23,6 @@ fn frame(macs: [[u8; 6]; 2], ends: [&str; 2], tags: &[[u8; 4]], payload: &[u8]) 
 /// A query as it comes to the server, over IPv6 if `family` is 1.
 pub fn query_frame(family: usize, tags: &[[u8; 4]], query: &[u8]) -> Vec<u8> {
     frame([CLIENT_MAC, SERVER_MAC], [CLIENTS[family], SERVERS[family]], tags, query)
-}
-
-/// The zone's answer as it must leave; `None` if the query is dropped.
-pub fn answer_frame(zone: &Zone, family: usize, tags: &[[u8; 4]], query: &[u8]) -> Option<Vec<u8>> {
-    let mut answer = [0; ANSWER_OCTETS_MAX];
-    let octets = zone.respond(query, Transport::Udp, &mut answer);
-    let ends = [SERVERS[family], CLIENTS[family]];
-    (octets > 0).then(|| frame([SERVER_MAC, CLIENT_MAC], ends, tags, &answer[..octets]))
-}
-
-/// Whether the checksums of a frame are right, behind whatever tags.
-pub fn has_valid_checksums(frame: &[u8], tags: usize) -> bool {
-    let mut plain = frame.to_vec();
-    plain.drain(12..12 + 4 * tags);
-    frame::has_valid_checksums(&plain)
 }
 
 /// No tag, one of 802.1Q, or one of 802.1ad before it.

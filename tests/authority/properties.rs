@@ -66,10 +66,9 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
         let mut at = 0;
         while wire[at] != 0 {
             let next = at + 1 + usize::from(wire[at]);
-            for position in at + 1..next {
-                if case >> (position % 64) & 1 == 1 {
-                    wire[position].make_ascii_uppercase();
-                }
+            let upper = |(position, _): &(usize, &mut u8)| case >> (position % 64) & 1 == 1;
+            for (_, octet) in wire[at + 1..next].iter_mut().enumerate().filter(upper) {
+                octet.make_ascii_uppercase();
             }
             at = next;
         }
@@ -92,7 +91,8 @@ fn question(name: &[u8], qtype: u16, offer: Option<(u16, bool)>) -> Vec<u8> {
 }
 
 fn ask(zone: &Zone, query: &[u8], transport: Transport) -> Vec<u8> {
-    let mut out = [0xaa; TCP_ANSWER_OCTETS_MAX];
+    // Compression pointers to nowhere: what the buffer holds from before must not matter.
+    let mut out = [0xff; TCP_ANSWER_OCTETS_MAX];
     let room = if transport == Transport::Udp { ANSWER_OCTETS_MAX } else { TCP_ANSWER_OCTETS_MAX };
     let answer = zone.answer(query, transport, &mut out[..room]);
     out[..answer.octets].to_vec()

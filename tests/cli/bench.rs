@@ -228,7 +228,8 @@ fn a_fixed_rate_is_never_quietly_lowered() {
     let _alone = alone();
     let base = tempfile::tempdir().unwrap();
     let out = base.path().join("record");
-    let options = ["--search", "fixed", "--max-rate", "3000000", "--duration", "0.02", "--out"];
+    let options =
+        ["--path", "loopback", "--search", "fixed", "--max-rate", "3000000", "--duration", "0.02", "--out"];
     let output = sextant(&[&["bench"], &options[..], &[out.to_str().unwrap()]].concat());
     assert_eq!(output.status.code(), Some(3));
     let text = stderr(&output);

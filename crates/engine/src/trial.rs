@@ -199,19 +199,25 @@ fn too_slow(stats: &Stats) -> String {
     format!("query file too slow: {} times queries were due and none was read yet", stats.starved)
 }
 
-/// How far the sending was off its schedule, if more than is tolerated.
-fn off_schedule(trial: &Trial, tolerance: &Tolerance) -> Option<String> {
-    for (what, lateness_ns, allowed_ns) in [
+/// How late the Tester was, if more than is tolerated.
+pub fn too_late(trial: &Trial, tolerance: &Tolerance) -> Option<String> {
+    let lateness = [
         ("p99.9", trial.schedule_error_ns.p999, tolerance.lateness_p999_ns),
         ("the largest", trial.schedule_error_ns.max, tolerance.lateness_max_ns),
-    ] {
-        if lateness_ns > allowed_ns {
-            return Some(format!(
-                "the Tester was late: {what} of the schedule errors is {:.1} ms, {:.1} ms is allowed",
-                lateness_ns as f64 / 1e6,
-                allowed_ns as f64 / 1e6
-            ));
-        }
+    ];
+    let (what, lateness_ns, allowed_ns) =
+        lateness.into_iter().find(|(_, lateness_ns, allowed_ns)| lateness_ns > allowed_ns)?;
+    Some(format!(
+        "the Tester was late: {what} of the schedule errors is {:.1} ms, {:.1} ms is allowed",
+        lateness_ns as f64 / 1e6,
+        allowed_ns as f64 / 1e6
+    ))
+}
+
+/// How far the sending was off its schedule, if more than is tolerated.
+fn off_schedule(trial: &Trial, tolerance: &Tolerance) -> Option<String> {
+    if let Some(late) = too_late(trial, tolerance) {
+        return Some(late);
     }
     let off_pct = trial.windows.ms10.off_pct;
     // A burst that crosses the end of a window is no unevenness; its lateness was judged above.

@@ -88,7 +88,8 @@ static __always_inline int read_ipv6(const void *data, const void *end, __u32 at
     datagram->sum = 0;
     for (int i = 0; i < 4; i++)
         datagram->sum += (__u64)from[i] + to[i];
-    return udp->source && bpf_ntohs(ip->payload_len) == datagram->octets;
+    /* Over IPv6 there must be a checksum (RFC 8200 8.1). */
+    return udp->source && udp->check && bpf_ntohs(ip->payload_len) == datagram->octets;
 }
 
 /* ETH_P_IP or ETH_P_IPV6 if the frame carries a datagram to us in one piece, with at most VLAN tags before and no options

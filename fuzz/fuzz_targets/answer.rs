@@ -1,0 +1,57 @@
+//! Any octets as a query to the zone: it never panics, and what it answers is an answer, as another DNS library reads it.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use domain::base::Message;
+use libfuzzer_sys::fuzz_target;
+use sextant::authority::{ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig};
+
+/// The least that every client takes over UDP (RFC 1035 4.2.1), and the header.
+const UDP_OCTETS: usize = 512;
+const HEADER_OCTETS: usize = 12;
+
+static ZONE: LazyLock<Zone> = LazyLock::new(|| {
+    let config = ZoneConfig { aaaa_share_percent: 50, ..ZoneConfig::default() };
+    Zone::new(config).expect("the default suffix is one")
+});
+
+fuzz_target!(|query: &[u8]| {
+    let mut answer = [0; 65_535];
+    let octets = ZONE.respond(query, Transport::Tcp, &mut answer);
+    check(query, &answer[..octets], 65_535);
+    let octets = ZONE.respond(query, Transport::Udp, &mut answer[..ANSWER_OCTETS_MAX]);
+    check(query, &answer[..octets], udp_limit(query));
+    // A buffer that is too small is no reason to panic or to write beyond its end.
+    let small = query.len() % (UDP_OCTETS + 1);
+    assert!(ZONE.respond(query, Transport::Udp, &mut answer[..small]) <= small);
+});
+
+/// What the answer over UDP may have at most: what the client's OPT says, but not less than 512 (RFC 6891 6.2.3).
+fn udp_limit(query: &[u8]) -> usize {
+    let payload = Message::from_octets(query).ok().and_then(|query| query.opt());
+    payload.map_or(UDP_OCTETS, |opt| usize::from(opt.udp_payload_size()).max(UDP_OCTETS))
+}
+
+fn check(query: &[u8], answer: &[u8], limit: usize) {
+    let is_query = query.len() >= HEADER_OCTETS && query[2] & 0x80 == 0;
+    assert_eq!(!answer.is_empty(), is_query, "queries get answers, and nothing else does");
+    if answer.is_empty() {
+        return;
+    }
+    assert!(answer.len() <= limit, "{} octets, {limit} allowed", answer.len());
+    let read = Message::from_octets(answer).expect("a header at least");
+    let header = read.header();
+    assert_eq!(header.id().to_be_bytes(), query[..2]);
+    assert!(header.qr() && !header.ra() && !header.ad());
+    assert_eq!(header.rd(), query[2] & 1 == 1);
+    for record in [read.answer(), read.authority(), read.additional()].into_iter().flat_map(Result::unwrap) {
+        record.expect("a record");
+    }
+    let Ok(question) = read.sole_question() else {
+        assert_eq!(answer.len(), HEADER_OCTETS, "an answer without a question is a header");
+        return;
+    };
+    let end = HEADER_OCTETS + usize::from(question.qname().compose_len()) + 4;
+    assert_eq!(answer[HEADER_OCTETS..end], query[HEADER_OCTETS..end], "the question, octet by octet");
+}
