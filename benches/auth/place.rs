@@ -79,7 +79,7 @@ impl Subject {
 /// The zone of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Content {
-    /// The names are 10.0.0.0/8 and below: 2 to the power of so many.
+    /// There are 2 to the power of so many names, 10.0.0.1 among the addresses they stand for.
     pub names_bits: u8,
     /// Percentage of the names that have AAAA records beside their A records.
     pub aaaa_share: u8,
@@ -88,7 +88,9 @@ pub struct Content {
 impl Content {
     /// The range of names, as on a command line.
     pub fn names(self) -> String {
-        format!("{}/{}", if self.names_bits > 24 { "0.0.0.0" } else { "10.0.0.0" }, 32 - self.names_bits)
+        // The range around 10.0.0.0: the name that servers are asked at their start is in each of them.
+        let first = if self.names_bits < 32 { 0x0a00_0000 >> self.names_bits << self.names_bits } else { 0 };
+        format!("{}/{}", Ipv4Addr::from_bits(first), 32 - self.names_bits)
     }
 
     fn config(self) -> io::Result<ZoneConfig> {

@@ -23,6 +23,8 @@ const START_QPS: f64 = 100_000.0;
 const LOSS_FREE_SHARE: f64 = 0.999;
 /// The search for it ends when its bracket is narrower than this ratio.
 const WIDTH: f64 = 1.04;
+/// The most trials in which more and more is asked.
+const PEAK_TRIALS_MAX: usize = 16;
 /// Trials at a rate before it is given up: the machine is not ours alone.
 const ATTEMPTS: usize = 2;
 
@@ -136,7 +138,10 @@ impl Row {
         let mut rate_qps =
             if self.peak_qps.median() > 0.0 { self.peak_qps.median() * 0.9 } else { START_QPS };
         let (mut best, mut without_gain) = (Told::default(), 0);
-        while without_gain < 2 {
+        for _ in 0..PEAK_TRIALS_MAX {
+            if without_gain >= 2 {
+                break;
+            }
             let told = self.trial(place, server, rate_qps, OVERLOAD_S)?;
             without_gain = if told.answered_qps > best.answered_qps * GAIN { 0 } else { without_gain + 1 };
             if told.answered_qps > best.answered_qps {

@@ -12,7 +12,8 @@ const OURS_BITS: [u8; 5] = [16, 20, 24, 27, 32];
 const PEER_BITS: [u8; 6] = [16, 18, 20, 22, 24, 27];
 /// Where the forecast for peers ends: paper 000's zone.
 const FORECAST_BITS: u8 = 27;
-/// How long a peer may take to load.
+/// How long ours may take to answer, and a peer to load.
+const PATIENCE_OURS: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(900);
 /// A peer is not started with more names than would take this share of the memory that is free.
 const MEMORY_SHARE: f64 = 0.7;
@@ -54,7 +55,8 @@ pub fn round(place: &Place, rows: &mut [Row]) -> io::Result<()> {
         if place.missing(subject).is_some() || forecast_mib(rows, subject, bits) > free_mib() * MEMORY_SHARE {
             continue;
         }
-        let server = place.start(subject, Content { names_bits: bits, aaaa_share: 100 }, PATIENCE)?;
+        let patience = if subject.is_ours() { PATIENCE_OURS } else { PATIENCE };
+        let server = place.start(subject, Content { names_bits: bits, aaaa_share: 100 }, patience)?;
         let (usage, row) = (server.usage(), &mut rows[at]);
         row.start_s.push(server.start_s());
         row.memory_mib.push(usage.memory_octets as f64 / f64::from(1 << 20));

@@ -267,6 +267,8 @@ fn bind_once(
         reuse_port: config.threads > 1,
         receive_buffer_octets: config.socket_buffer_octets,
         send_buffer_octets: config.socket_buffer_octets,
+        // A device that joins the datagrams of a client (GRO) saves most of the way up to the socket.
+        join: true,
         ..Options::default()
     };
     if options.reuse_port {

@@ -1,5 +1,7 @@
 //! What the AuthDNS sees of the server under test, in a trial of its own: the others are not slowed by looking on.
 
+use std::time::Duration;
+
 use engine::record::Results;
 
 use super::bench::Bench;
@@ -26,7 +28,7 @@ pub fn observe(bench: &mut Bench<'_>, results: &mut Results) {
     // What a program in the kernel answers nobody sees. It is the last trial.
     auth.authority.leave_kernel();
     let phase = "its queries".to_owned();
-    let length = plan.trial_time(false);
+    let length = Duration::from_nanos(LENGTH_NS + plan.listen_ns);
     let doing = Doing { phase, rate_qps, length, bracket: None, left: None };
     observer.take();
     observer.watch(true);

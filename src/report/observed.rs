@@ -1,6 +1,6 @@
 //! What the AuthDNS saw of a server, in lines of text.
 
-use engine::identifiers::{Analysis, Spread};
+use engine::identifiers::{Analysis, Outstanding, Spread};
 
 use super::clean::{printable, shortened};
 use super::number::{NONE, brief_percent, count, percent, real, seconds, significant, time_ns};
@@ -14,7 +14,7 @@ pub fn observed_text(analysis: &Analysis) -> String {
     }
     for finding in &analysis.findings {
         let mark = if finding.weak { "weak" } else { "note" };
-        out += &wrapped(&format!("  {mark}  "), &finding.text, 8);
+        out += &wrapped(&format!("  {mark}  "), &shortened(&finding.text, 300), 8);
     }
     printable(out)
 }
@@ -37,63 +37,62 @@ pub fn summary(analysis: &Analysis) -> String {
 
 /// The figures, with their names.
 pub fn observed_lines(analysis: &Analysis) -> Vec<(String, String)> {
-    let mut lines = Vec::new();
-    let mut add = |label: &str, value: String| lines.push((label.to_owned(), value));
-    add("Queries seen", seen(analysis));
-    if analysis.kept == 0 {
-        return lines;
+    let mut lines = vec![("Queries seen".to_owned(), seen(analysis))];
+    if analysis.kept > 0 {
+        lines.extend(numbers(analysis));
+        lines.extend(outstanding(&analysis.outstanding));
+        lines.extend(identifiers(analysis));
+        lines.extend(forging(analysis));
     }
-    add(
-        "By type",
-        format!("A {}, AAAA {}, other {}", count(analysis.a), count(analysis.aaaa), count(analysis.other)),
-    );
-    add(
-        "By transport",
-        format!(
-            "UDP {}, TCP {}",
-            count(analysis.kept - analysis.tcp.min(analysis.kept)),
-            count(analysis.tcp)
-        ),
-    );
-    match (analysis.queries_per_client_query, analysis.client_queries) {
+    lines
+}
+
+fn numbers(analysis: &Analysis) -> [(String, String); 3] {
+    let Analysis { a, aaaa, other, kept, tcp, names, .. } = analysis;
+    let each = match (analysis.queries_per_client_query, analysis.client_queries) {
         (Some(each), Some(asked)) => {
-            add("Queries per client query", format!("{} ({} were asked)", real(each, 3), count(asked)));
+            ("Queries per client query", format!("{} ({} were asked)", real(each, 3), count(asked)))
         }
-        _ => add(
-            "Queries per name",
-            format!("{} of {} names", real(analysis.queries_per_name, 3), count(analysis.names)),
-        ),
-    }
-    let outstanding = &analysis.outstanding;
-    add(
-        "Asked again within 10 s",
-        format!(
-            "{} with the same port and ID, {} with another",
-            count(outstanding.retransmissions),
-            count(outstanding.retries)
-        ),
+        _ => {
+            ("Queries per name", format!("{} of {} names", real(analysis.queries_per_name, 3), count(*names)))
+        }
+    };
+    let types = format!("A {}, AAAA {}, other {}", count(*a), count(*aaaa), count(*other));
+    let transports = format!("UDP {}, TCP {}", count(kept.saturating_sub(*tcp)), count(*tcp));
+    [("By type", types), ("By transport", transports), each].map(|(label, value)| (label.to_owned(), value))
+}
+
+fn outstanding(found: &Outstanding) -> [(String, String); 2] {
+    let again = format!(
+        "{} with the same port and ID, {} with another",
+        count(found.retransmissions),
+        count(found.retries)
     );
-    add(
-        &format!("Under way within {} ms", outstanding.window_ms),
-        format!(
-            "up to {}; {} with the port and ID of another question ({} expected by chance), {} with the same question",
-            count(outstanding.most),
-            count(outstanding.same_identifiers),
-            by_chance(outstanding.same_identifiers_by_chance),
-            count(outstanding.same_question)
-        ),
+    let together = format!(
+        "up to {}; {} with the port and ID of another question ({} expected by chance), {} with the same question",
+        count(found.most),
+        count(found.same_identifiers),
+        by_chance(found.same_identifiers_by_chance),
+        count(found.same_question)
     );
-    add("IDs", spread(&analysis.ids));
-    add("ID from ID", steps(&analysis.ids));
-    add("Source ports", spread(&analysis.ports));
-    add("Port from port", steps(&analysis.ports));
-    for test in &analysis.ids.tests {
-        add(
-            &format!("IDs: {}", test.name),
-            format!("{}, p = {}", significant(test.statistic), probability(test.p_value)),
-        );
+    [
+        ("Asked again within 10 s".to_owned(), again),
+        (format!("Under way within {} ms", found.window_ms), together),
+    ]
+}
+
+fn identifiers(analysis: &Analysis) -> Vec<(String, String)> {
+    let Analysis { ids, ports, .. } = analysis;
+    let mut lines = vec![
+        ("IDs".to_owned(), spread(ids)),
+        ("ID from ID".to_owned(), steps(ids)),
+        ("Source ports".to_owned(), spread(ports)),
+        ("Port from port".to_owned(), steps(ports)),
+    ];
+    for test in &ids.tests {
+        let value = format!("{}, p = {}", significant(test.statistic), probability(test.p_value));
+        lines.push((format!("IDs: {}", test.name), value));
     }
-    lines.extend(forging(analysis));
     lines
 }
 
@@ -146,7 +145,11 @@ fn steps(spread: &Spread) -> String {
 
 /// A probability: `0.42`, `3.1e-7`.
 pub fn probability(p: f64) -> String {
-    if p >= 0.001 || p == 0.0 { real(p, 3) } else { format!("{p:.1e}") }
+    match p {
+        small if (0.0..1e-99).contains(&small) => "0".to_owned(),
+        small if (0.0..0.001).contains(&small) => format!("{small:.1e}"),
+        _ => real(p, 3),
+    }
 }
 
 fn forging(analysis: &Analysis) -> Vec<(String, String)> {
@@ -176,7 +179,7 @@ fn forging(analysis: &Analysis) -> Vec<(String, String)> {
 fn time(time_s: f64) -> String {
     const DAY_S: f64 = 86_400.0;
     match time_s {
-        0.0 => NONE.to_owned(),
+        unknown if !unknown.is_finite() || unknown <= 0.0 => NONE.to_owned(),
         short if short < 100.0 => time_ns(short * 1e9),
         long if long < 3.0 * DAY_S => seconds(long.round()),
         long if long < 1000.0 * DAY_S => format!("{} days", real(long / DAY_S, 0)),

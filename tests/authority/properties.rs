@@ -112,6 +112,7 @@ fn config() -> impl Strategy<Value = ZoneConfig> {
                 aaaa_share_percent: share,
                 rules: Rules { short, wildcard, chains, types, reverse },
                 addresses_per_name: addresses,
+                txt_octets: if share == 50 { 4096 } else { 64 },
                 records: full.records.filter(|_| has_records),
                 ..ZoneConfig { records: None, ..full }
             }

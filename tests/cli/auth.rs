@@ -80,3 +80,16 @@ fn what_cannot_be_served_is_told_in_one_line() {
         assert!(stderr(&ended).contains(&expected), "{options:?}: {}", stderr(&ended));
     }
 }
+
+#[test]
+fn a_zone_file_does_not_leave_rules_out_silently() {
+    for options in [&["--rules", "chains"][..], &["--signed"]] {
+        let ended = sextant(&[&["zone", "--names", "10.0.0.0/30", "--out", "-"], options].concat());
+        assert_eq!(ended.status.code(), Some(2), "{options:?}");
+        assert!(
+            stderr(&ended).contains(&format!("{}: the file holds the hosts", options[0])),
+            "{}",
+            stderr(&ended)
+        );
+    }
+}

@@ -49,6 +49,14 @@ fn small_bench(extra: &[&str]) {
         );
         assert!(seen.dut_cpu_us_per_query.is_some_and(|cpu| cpu > 0.1), "{seen:?}");
     }
+    // In a trial of its own: whatever the load, the server draws its IDs.
+    let observed = results.observed.as_ref().unwrap();
+    assert!(observed.kept > 1000 && observed.ids.tests.len() > 3, "{observed:?}");
+    let each = observed.queries_per_client_query.unwrap();
+    assert!((1.95..2.5).contains(&each), "{each} queries for each of the client's");
+    assert!(observed.ids.tests.iter().all(|test| test.p_value > 1e-6), "{:?}", observed.ids.tests);
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("The IDs of its queries over time"));
     assert!(String::from_utf8_lossy(&output.stdout).contains("report.html"));
 }
 

@@ -5,6 +5,7 @@ mod auth;
 mod bench;
 mod counters;
 mod echo;
+mod faults;
 mod lab;
 mod outputs;
 mod running;

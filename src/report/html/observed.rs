@@ -7,8 +7,10 @@ use maud::{Markup, html};
 use super::table::facts;
 use super::{figure, missing};
 use crate::report::charts::{Field, identifiers};
+use crate::report::clean::shortened;
 use crate::report::number::{count, rate_of};
 use crate::report::observed::observed_lines;
+use crate::report::words::upper_first;
 
 /// Findings that are listed.
 const FINDINGS: usize = 20;
@@ -27,7 +29,8 @@ pub fn observed(results: &Results) -> Markup {
         p { (introduction(analysis)) }
         ul.findings {
             @for finding in analysis.findings.iter().take(FINDINGS) {
-                li { strong { (if finding.weak { "Weak: " } else { "" }) } (finding.text) "." }
+                @let text = shortened(&finding.text, 300);
+                li { @if finding.weak { strong { "Weak: " } (text) } @else { (upper_first(&text)) } "." }
             }
         }
         (figure(|size| identifiers(analysis, Field::Id, size), &html! {

@@ -36,7 +36,7 @@ fn judge_ids(ids: &Spread, add: &mut impl FnMut(bool, String)) {
         return add(
             true,
             format!(
-                "IDs follow each other: the step is {:+} in {:.1} %{place} of the cases",
+                "IDs follow each other: the step{place} is {:+} in {:.1} % of the cases",
                 steps.common, steps.common_pct
             ),
         );
