@@ -2,10 +2,10 @@
 CARGO ?= cargo
 BENCH_ARGS ?=
 BENCH_TESTER_ARGS ?=
-
+BENCH_AUTH_ARGS ?=
 FUZZ_SECONDS ?= 60
 
-.PHONY: bench bench-tester test fmt clippy unit docs build fuzz
+.PHONY: bench bench-tester bench-auth test fmt clippy unit docs build fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
 bench: build
@@ -14,6 +14,10 @@ bench: build
 # The Measurer beside dnsperf, resperf and kxdpgun in a lab of namespaces; as root.
 bench-tester:
 	$(CARGO) bench --bench tester -- --out docs/performance/tester.md $(BENCH_TESTER_ARGS)
+
+# The AuthDNS beside NSD, Knot, BIND and YADIFA in a lab of namespaces; as root.
+bench-auth:
+	$(CARGO) bench --bench auth -- --out docs/performance/auth.md $(BENCH_AUTH_ARGS)
 
 build:
 	$(CARGO) build --release --bins

@@ -9,6 +9,7 @@ pub mod campaign;
 pub mod cli;
 pub mod echo;
 pub mod lab;
+mod listen;
 pub mod output;
 pub mod proxy;
 pub mod report;

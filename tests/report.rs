@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use engine::identifiers::{Seen, analyse};
 use engine::record::{Interval, Latency, Observation, Outcome, Results, Run, State, Summary, Trial, Window};
 use proptest::prelude::*;
 use sextant::cli::report::{Args, Error, render};
@@ -106,6 +107,61 @@ fn the_page_asks_nothing_of_the_network_and_can_be_navigated() {
                 assert_eq!(tag.attribute("role"), Some("img"));
                 assert!(tag.attribute("aria-label").is_some_and(|label| !label.is_empty()));
             }
+        }
+    }
+}
+
+/// The record of a server that counts its IDs, as an AuthDNS would have seen it.
+fn observed() -> Results {
+    let query = |n: u16| Seen {
+        at_ns: u64::from(n) * 500_000,
+        name: u64::from(n / 2),
+        client: 1,
+        upper_case: 0,
+        port: 40_000 + n % 7,
+        id: n.wrapping_mul(3),
+        qtype: if n.is_multiple_of(2) { 28 } else { 1 },
+        tcp: false,
+        letters: 13,
+    };
+    let queries: Vec<Seen> = (0..4000).map(query).collect();
+    Results { observed: Some(analyse(&queries, 4000, Some(2000))), ..fixture("quick") }
+}
+
+#[test]
+fn a_server_that_counts_is_told_so() {
+    let results = observed();
+    insta::assert_snapshot!("observed", report::observed_text(results.observed.as_ref().unwrap()));
+    for (file, text) in everything(&results) {
+        if file.ends_with(".html") || file.ends_with(".svg") {
+            markup::check(&text, file.ends_with(".svg")).unwrap_or_else(|fault| panic!("{file}: {fault}"));
+        }
+    }
+    assert!(report::html(&results).contains("IDs follow each other: the step is +3"));
+    assert!(report::text(&results).contains("Its own queries"));
+    assert_eq!(
+        report::svg_figures(&results).iter().filter(|(name, _)| name.starts_with("query-")).count(),
+        2
+    );
+}
+
+#[test]
+fn hostile_figures_of_queries_are_drawn_as_well() {
+    let mut results = observed();
+    for wild in [f64::NAN, f64::INFINITY, -1e300, 1e300] {
+        let analysis = results.observed.as_mut().unwrap();
+        (analysis.kept, analysis.tcp, analysis.rate_qps) = (1, u64::MAX, wild);
+        (analysis.duration_s, analysis.spoofing.ids, analysis.spoofing.even_chance_s) = (wild, wild, wild);
+        (analysis.ids.pool, analysis.ids.tests[0].p_value) = (wild, wild);
+        analysis.points = vec![(wild, 1, 2), (-wild, u16::MAX, 0)];
+        analysis.findings[0].text = "<script>\u{202e}\u{7}".repeat(1000);
+        for (file, text) in everything(&results) {
+            if file.ends_with(".html") || file.ends_with(".svg") {
+                markup::check(&text, file.ends_with(".svg"))
+                    .unwrap_or_else(|fault| panic!("{file}: {fault}"));
+                assert!(text.matches("<script").count() <= 1 && !text.contains('\u{202e}'), "{file}");
+            }
+            assert!(!text.replace("Number.isNaN", "").contains("NaN"), "{file}");
         }
     }
 }

@@ -8,9 +8,9 @@ mod pacing;
 mod place;
 mod stall;
 mod table;
+mod text;
 mod tools;
 
-use std::fs;
 use std::io;
 use std::process::ExitCode;
 
@@ -25,9 +25,6 @@ struct Arguments {
     /// Sections to measure; all if there are none.
     sections: Vec<String>,
 }
-
-const BEGIN: &str = "<!-- measured: begin -->\n";
-const END: &str = "<!-- measured: end -->\n";
 
 fn main() -> ExitCode {
     match arguments().and_then(|arguments| run(&arguments)) {
@@ -87,7 +84,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         text += "\n## The server stopped for 200 ms at 50,000 q/s\n\n";
         text += &stall::measure(&place, rounds)?;
     }
-    write(arguments.out.as_deref(), &text)
+    text::write(arguments.out.as_deref(), &text)
 }
 
 fn tools() -> Vec<Tool> {
@@ -118,10 +115,6 @@ fn rate_runs() -> Vec<(Tool, Target, u64)> {
 
 /// The machine and the programs, in one paragraph.
 fn conditions(rounds: usize) -> String {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let processor = read("/proc/cpuinfo");
-    let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let processors = processor.lines().filter(|line| line.starts_with("processor")).count();
     let version = |program: &str, argument: &str, at: usize| {
         let output = std::process::Command::new(program).arg(argument).output();
         let text = output.map_or_else(
@@ -134,25 +127,11 @@ fn conditions(rounds: usize) -> String {
         text.split_whitespace().nth(at).unwrap_or("?").trim_end_matches(',').to_owned()
     };
     format!(
-        "{} x {}, Linux {}; sextant {}, dnsperf {}, kxdpgun {}, NSD {}. Median (lowest-highest) of {rounds} rounds.\n",
-        processors,
-        model.map_or("unknown processor", |(_, model)| model),
-        read("/proc/sys/kernel/osrelease").trim(),
+        "{}; sextant {}, dnsperf {}, kxdpgun {}, NSD {}. Median (lowest-highest) of {rounds} rounds.\n",
+        text::machine(),
         env!("CARGO_PKG_VERSION"),
         version("dnsperf", "-h", 5),
         version("kxdpgun", "--version", 4),
         version("nsd", "-v", 2),
     )
-}
-
-fn write(out: Option<&str>, text: &str) -> io::Result<()> {
-    let Some(path) = out else {
-        println!("{text}");
-        return Ok(());
-    };
-    let old = fs::read_to_string(path)?;
-    let parts = old.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let (head, tail) =
-        parts.ok_or_else(|| io::Error::other(format!("{path} lacks the lines {BEGIN}{END}")))?;
-    fs::write(path, format!("{head}{BEGIN}{text}{END}{tail}"))
 }

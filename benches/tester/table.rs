@@ -13,6 +13,12 @@ impl Sample {
         self.0.sort_by(f64::total_cmp);
     }
 
+    /// Whether there is none.
+    #[allow(dead_code, reason = "not every benchmark asks")]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The median; 0 if there is none.
     pub fn median(&self) -> f64 {
         let n = self.0.len();

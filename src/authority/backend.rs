@@ -59,6 +59,8 @@ impl fmt::Display for IoRefusal {
 /// What answers over UDP beside the sockets, which always have what it leaves.
 pub(super) struct Backend {
     service: Option<Service>,
+    /// What a program counted that has been taken away.
+    ended: Counters,
     /// See [`super::Authority::io_in_words`].
     pub words: String,
 }
@@ -120,7 +122,7 @@ impl Backend {
             match Service::start(io, config, responder, addresses, failures) {
                 Ok(service) => {
                     let words = in_words(service.in_words(), why_not.as_ref());
-                    return Ok(Self { service: Some(service), words });
+                    return Ok(Self { service: Some(service), ended: Counters::default(), words });
                 }
                 Err(why) if config.io != Io::Auto => return Err(StartError::Io(io, why)),
                 // The first is the fastest, so it says why not.
@@ -133,7 +135,8 @@ impl Backend {
                 }
             }
         }
-        Ok(Self { service: None, words: in_words(Io::Udp.to_string(), why_not.as_ref()) })
+        let words = in_words(Io::Udp.to_string(), why_not.as_ref());
+        Ok(Self { service: None, ended: Counters::default(), words })
     }
 
     /// What was chosen.
@@ -141,8 +144,20 @@ impl Backend {
         self.service.as_ref().map_or(Io::Udp, Service::io)
     }
 
+    /// Takes the program away that answers in the kernel, so that this process sees every query.
+    pub fn leave_kernel(&mut self) {
+        if self.io() == Io::Kernel {
+            let mut counted = Counters::default();
+            self.add_to(&mut counted);
+            (self.ended, self.service) = (counted, None);
+        }
+    }
+
     /// Adds what was counted beside the sockets.
     pub fn add_to(&self, counters: &mut Counters) {
+        counters.udp += self.ended.udp;
+        counters.kernel_passed += self.ended.kernel_passed;
+        counters.kernel_no_room += self.ended.kernel_no_room;
         match &self.service {
             Some(Service::Kernel(kernel)) => {
                 counters.udp += kernel.traffic();

@@ -213,6 +213,7 @@ impl Template {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authority::{Rules, Signing, SigningKey};
     use proptest::prelude::*;
 
     fn zone(aaaa_share_percent: u8, names: Option<&str>, prefix: &str) -> Zone {
@@ -227,6 +228,13 @@ mod tests {
             ..ZoneConfig::default()
         })
         .unwrap()
+    }
+
+    /// The same zone with all rules, and signed.
+    fn with_extras(zone: &Zone) -> Zone {
+        let signing = Signing { key: SigningKey::from_seed("a test"), inception_s: 1, expiration_s: 2 };
+        let rules = Rules { short: true, wildcard: true, chains: true, types: true, reverse: true };
+        Zone::new(ZoneConfig { rules, signing: Some(signing), ..zone.config().clone() }).unwrap()
     }
 
     fn query(address: u32, flags: u16, qtype: u16, upper_case: u32, opt: Option<[u8; 11]>) -> Vec<u8> {
@@ -275,6 +283,23 @@ mod tests {
     }
 
     #[test]
+    fn what_the_templates_do_not_say_is_left_to_the_rule() {
+        let plain = zone(50, None, "2001:2:0:aaaa::/96");
+        let signed = with_extras(&plain);
+        let several = Zone::new(ZoneConfig { addresses_per_name: 2, ..plain.config().clone() }).unwrap();
+        let opt = |dnssec_ok| Some([0, 0, 41, 16, 0, 0, 0, dnssec_ok, 0, 0, 0]);
+        for (zone, opt, is_hot) in [
+            (&plain, opt(0x80), true),
+            (&signed, opt(0x80), false),
+            (&signed, opt(0), true),
+            (&signed, None, true),
+            (&several, None, false),
+        ] {
+            assert_eq!(compare(zone, &query(7, 0, rtype::A, 0, opt)).unwrap(), is_hot);
+        }
+    }
+
+    #[test]
     fn the_longest_suffix_is_hot() {
         let suffix = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(45)].join(".");
         let too_long = format!("{suffix}d");
@@ -309,7 +334,9 @@ mod tests {
                 let at = at.index(query.len());
                 query[at] = octet;
             }
-            compare(&zone(share, range, prefix), &query)?;
+            let zone = zone(share, range, prefix);
+            compare(&zone, &query)?;
+            compare(&with_extras(&zone), &query)?;
         }
     }
 }

@@ -87,7 +87,7 @@ fn usual<'z>(zone: &'z Zone, config: &AuthorityConfig) -> Result<HotZone<'z>, Io
              shorter one or --io udp"
         )));
     }
-    if config.observer.is_some() {
+    if config.observer.as_ref().is_some_and(|observer| observer.is_watching()) {
         return Err(refused("cannot note the queries that it answers"));
     }
     if let Some(fault) = config.faults.as_deref().and_then(Faults::first_conditional) {

@@ -69,7 +69,8 @@ impl Responder {
 
     /// Whether a clock has to be read for each batch: for [`Query::arrived_ns`], or to know when delayed answers are due.
     pub fn needs_time(&self) -> bool {
-        self.recorder.is_some() || self.faults.as_ref().is_some_and(|faults| faults.can_delay())
+        self.recorder.as_ref().is_some_and(Recorder::is_watching)
+            || self.faults.as_ref().is_some_and(|faults| faults.can_delay())
     }
 
     /// Answers into `out`, where [`super::ANSWER_OCTETS_MAX`] octets are always enough over UDP. Without faults and

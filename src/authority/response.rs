@@ -2,7 +2,7 @@
 
 use dns64::wire::{CLASS_IN, Edns, HEADER_LENGTH, Header, Message, Overflow, Section, Writer, rtype};
 
-use super::rule::{RecordSet, Reply};
+use super::rule::{RecordSet, Reply, Shown};
 use super::zone::EDNS_PAYLOAD_OCTETS;
 
 /// The length of an OPT record without options.
@@ -44,7 +44,7 @@ pub fn write(
     ];
     for (section, sets) in sections.into_iter().filter(|_| parts != Parts::Truncated) {
         for set in sets {
-            write_set(&mut writer, section, set, reply.signatures_only)?;
+            write_set(&mut writer, section, set)?;
         }
     }
     if let Some(asked) = edns {
@@ -56,14 +56,9 @@ pub fn write(
     Ok(writer.finish())
 }
 
-fn write_set(
-    writer: &mut Writer<'_>,
-    section: Section,
-    set: &RecordSet,
-    signatures_only: bool,
-) -> Result<(), Overflow> {
+fn write_set(writer: &mut Writer<'_>, section: Section, set: &RecordSet) -> Result<(), Overflow> {
     let RecordSet { owner, rtype, ttl_s, .. } = set;
-    for rdata in set.rdatas.iter().filter(|_| !signatures_only) {
+    for rdata in set.rdatas.iter().filter(|_| set.shown != Shown::Signature) {
         let write_rdata = |writer: &mut Writer<'_>| writer.rdata(*rtype, rdata);
         writer.record_with(section, owner, *rtype, CLASS_IN, *ttl_s, write_rdata)?;
     }

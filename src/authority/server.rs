@@ -17,6 +17,7 @@ use super::tcp::{TcpGauge, TcpLimits, TcpService, listen};
 use super::udp::{UdpGauge, UdpService};
 use super::worker::Worker;
 use super::zone::Zone;
+use crate::listen::advice;
 
 /// The default size of the sockets' buffers: a stall of a few ms at a million queries a second.
 const SOCKET_BUFFER_OCTETS: usize = 8 << 20;
@@ -87,14 +88,7 @@ impl fmt::Display for StartError {
         match self {
             Self::NoAddress => f.write_str("no address to listen on: give one as ADDRESS:PORT"),
             Self::Bind { transport, address, error } => {
-                let advice = match error.kind() {
-                    io::ErrorKind::AddrInUse => ": stop the server that uses it or choose another port",
-                    io::ErrorKind::PermissionDenied => {
-                        ": choose a port from 1024 on or run with CAP_NET_BIND_SERVICE"
-                    }
-                    io::ErrorKind::AddrNotAvailable => ": choose an address of this machine",
-                    _ => "",
-                };
+                let advice = advice(error);
                 write!(f, "cannot listen on {address} ({transport}): {error}{advice}")
             }
             Self::Thread(error) => write!(f, "cannot start the threads of the AuthDNS: {error}"),
@@ -122,6 +116,7 @@ pub struct Authority {
     tcp_gauge: Arc<TcpGauge>,
     receive_failures: Arc<AtomicU64>,
     backend: Backend,
+    observer: Option<Arc<Observer>>,
 }
 
 impl Authority {
@@ -160,7 +155,16 @@ impl Authority {
             .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))
             .transpose()
             .map_err(StartError::Thread)?;
-        Ok(Self { workers, tcp, local_addrs, udp_gauges, tcp_gauge, receive_failures, backend })
+        Ok(Self {
+            workers,
+            tcp,
+            local_addrs,
+            udp_gauges,
+            tcp_gauge,
+            receive_failures,
+            backend,
+            observer: config.observer.clone(),
+        })
     }
 
     /// The addresses it answers on, in the order of [`AuthorityConfig::listen`], with the ports that were free.
@@ -176,6 +180,16 @@ impl Authority {
     /// The same for people: where and how, and if [`Io::Auto`] did not come to the fastest, why.
     pub fn io_in_words(&self) -> &str {
         &self.backend.words
+    }
+
+    /// What notes the queries, if anything does.
+    pub fn observer(&self) -> Option<&Arc<Observer>> {
+        self.observer.as_ref()
+    }
+
+    /// Takes the program away that answers in the kernel, if there is one: the observer sees every query then.
+    pub fn leave_kernel(&mut self) {
+        self.backend.leave_kernel();
     }
 
     /// What has been counted since the start, by all threads and by those that have taken sockets.
@@ -253,6 +267,8 @@ fn bind_once(
         reuse_port: config.threads > 1,
         receive_buffer_octets: config.socket_buffer_octets,
         send_buffer_octets: config.socket_buffer_octets,
+        // A device that joins the datagrams of a client (GRO) saves most of the way up to the socket.
+        join: true,
         ..Options::default()
     };
     if options.reuse_port {

@@ -13,10 +13,10 @@ use super::outbox::{Outbox, Way};
 use super::responder::{Query, Reply, Responder};
 use super::zone::{Answer, QueryKind, Transport};
 
-/// Datagrams in one system call.
+/// Messages in one system call.
 const BATCH_SLOTS: usize = 64;
-/// Longer datagrams are no queries that the zone can answer.
-const QUERY_OCTETS_MAX: usize = 1232;
+/// What a message holds at most: several queries of one client, where they arrive joined.
+const MESSAGE_OCTETS_MAX: usize = 65_535;
 
 /// A socket, what answers at it and its counters. It belongs to whoever polls it.
 pub struct UdpService {
@@ -41,13 +41,13 @@ impl UdpService {
             socket,
             responder,
             traffic: Arc::default(),
-            queries: ReceiveBatch::new(BATCH_SLOTS, QUERY_OCTETS_MAX),
+            queries: ReceiveBatch::new(BATCH_SLOTS, MESSAGE_OCTETS_MAX),
             worker: 0,
         })
     }
 
     /// Sends the delayed answers that are due, then answers what waits at the socket, at most `max_batches` of 64
-    /// datagrams; returns how many it took. Never blocks.
+    /// messages (each of one or more datagrams); returns how many it took. Never blocks.
     ///
     /// # Errors
     /// Those of receiving. What was received before is answered.

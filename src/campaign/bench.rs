@@ -12,7 +12,7 @@ use super::progress::{Doing, Progress, short_duration, trial_line};
 use super::selftest::Certification;
 use super::site::Looped;
 use super::tester::{Auth, MeasureError, Target, Tester, Tried};
-use super::{Plan, Store, bottleneck, checklist};
+use super::{Plan, Store, bottleneck, checklist, observed};
 use crate::report;
 use crate::report::number::count as grouped;
 
@@ -86,6 +86,7 @@ pub fn empty_results(kind: &str) -> Results {
         selftest: None,
         runs: Vec::new(),
         latency_trial: None,
+        observed: None,
         summary: None,
         bottleneck: None,
         verdict: None,
@@ -118,12 +119,17 @@ impl Bench<'_> {
             self.save(results)?;
             report::write_all(results, self.store.directory())?;
         }
-        self.latency(results)
+        self.latency(results)?;
+        observed::observe(self, results);
+        Ok(())
     }
 
     /// The self-test, confirmed by a certificate where one holds; every trial of it is in the record as it ends.
     fn certify(&mut self, results: &mut Results) -> Result<Option<SelfTest>, Ended> {
-        let Some(Looped { target, auth, .. }) = &self.selftest else { return Ok(None) };
+        let Some(Looped { target, auth, .. }) = &self.selftest else {
+            self.rely(results);
+            return Ok(None);
+        };
         let certification = Certification {
             target,
             auth: Some(auth),
@@ -157,6 +163,19 @@ impl Bench<'_> {
             Ok::<(), Ended>(store.save(results)?)
         })?;
         Ok(results.selftest.clone())
+    }
+
+    /// Puts a certificate into the record where there is no AuthDNS to be asked.
+    fn rely(&self, results: &mut Results) {
+        match &self.certificate {
+            Some(Ok(stored)) => {
+                let selftest = stored.as_selftest();
+                self.progress.say(&format!("  self-test     {}", report::certified(&selftest)));
+                results.selftest = Some(selftest);
+            }
+            Some(Err(why)) => self.progress.say(&format!("  self-test     no certificate holds: {why}")),
+            None => {}
+        }
     }
 
     fn self_test(&mut self, results: &mut Results) -> Result<(), Ended> {

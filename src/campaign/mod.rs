@@ -7,6 +7,7 @@ mod bench;
 mod bottleneck;
 pub mod certificate;
 mod checklist;
+mod observed;
 mod plan;
 mod progress;
 mod reach;

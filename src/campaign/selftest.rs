@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::pacer::{Model, Schedule};
 use engine::record::SelfTest;
+use engine::trial::fell_behind;
 use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
 
 use super::certificate::store::Stored;
@@ -38,6 +39,15 @@ pub fn direct_zone(target: &Target) -> Result<Arc<Zone>, String> {
         ..ZoneConfig::default()
     };
     Zone::new(config).map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// What a trial of the self-test is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// Its answers.
+    Answers,
+    /// Also how the Tester kept its schedule.
+    Schedule,
 }
 
 /// The self-test: whom to ask, for which rates, how long.
@@ -74,10 +84,12 @@ impl Certification<'_> {
             selftest.required_qps = required_qps(r);
             let mut certified = false;
             for _ in 0..ATTEMPTS {
-                certified = self.attempt(tester, &target, EXPLORING_NS, &mut selftest)?;
+                let explored = self.trial_ns <= EXPLORING_NS
+                    || self.attempt(tester, &target, (EXPLORING_NS, Depth::Answers), &mut selftest)?;
                 keep(&selftest)?;
-                if certified && self.trial_ns > EXPLORING_NS {
-                    certified = self.attempt(tester, &target, self.trial_ns, &mut selftest)?;
+                if explored {
+                    let deciding = (self.trial_ns, Depth::Schedule);
+                    certified = self.attempt(tester, &target, deciding, &mut selftest)?;
                     keep(&selftest)?;
                 }
                 if certified || tester.stopped() {
@@ -109,7 +121,7 @@ impl Certification<'_> {
         let target = self.looped(wanted_qps)?;
         let mut selftest = self.begin(&target, wanted_qps);
         for _ in 0..ATTEMPTS {
-            let confirmed = self.attempt(tester, &target, EXPLORING_NS, &mut selftest)?;
+            let confirmed = self.attempt(tester, &target, (EXPLORING_NS, Depth::Schedule), &mut selftest)?;
             if confirmed {
                 selftest.passed = true;
                 selftest.certified_qps = certificate.certificate.certified_qps;
@@ -130,7 +142,7 @@ impl Certification<'_> {
     pub fn look(&self, tester: &mut Tester, rate_qps: u64) -> Result<bool, MeasureError> {
         let target = self.looped(rate_qps)?;
         let mut selftest = SelfTest { required_qps: rate_qps, ..SelfTest::default() };
-        self.attempt(tester, &target, self.trial_ns, &mut selftest)
+        self.attempt(tester, &target, (self.trial_ns, Depth::Answers), &mut selftest)
     }
 
     fn begin(&self, target: &Target, wanted_qps: u64) -> SelfTest {
@@ -167,15 +179,16 @@ impl Certification<'_> {
         })
     }
 
-    /// A trial at the rate that the self-test requires; whether every answer was valid and in time.
+    /// A trial at the rate that the self-test requires; whether every answer was valid and in time, and the rate kept.
     ///
-    /// Unlike the verdict on a server's trial this does not ask for an even schedule: latency counts from the scheduled
-    /// instants, so what was sent late has to be answered the sooner, and a burst is harder to answer.
+    /// Unlike the verdict on a server's trial this does not ask for even windows: latency counts from the scheduled
+    /// instants, so what was sent late has to be answered the sooner, and a burst is harder to answer. But pauses must be
+    /// made good soon, or a Tester that is a little too slow would pass short trials.
     fn attempt(
         &self,
         tester: &mut Tester,
         target: &Target,
-        length_ns: u64,
+        (length_ns, depth): (u64, Depth),
         selftest: &mut SelfTest,
     ) -> Result<bool, MeasureError> {
         let length_ns = length_ns.min(self.trial_ns);
@@ -192,7 +205,9 @@ impl Certification<'_> {
         tester.next_name = next_name;
         let trial = tried?.trial;
         self.progress.say(&trial_line("self-test", &trial));
-        let all_in_time = trial.scheduled > 0 && target.validity.counted(&trial) == trial.scheduled;
+        let all_in_time = trial.scheduled > 0
+            && target.validity.counted(&trial) == trial.scheduled
+            && (depth == Depth::Answers || !fell_behind(&trial, &target.tolerance));
         selftest.pacing = trial.void.clone().filter(|_| all_in_time).unwrap_or_default();
         selftest.trials.push(trial);
         Ok(all_in_time)

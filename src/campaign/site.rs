@@ -29,7 +29,7 @@ pub enum PathChoice {
 }
 
 /// Where the machines of the test are.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Site {
     /// All on the loopback device of this namespace.
     Loopback,
@@ -140,6 +140,8 @@ pub struct Wanted {
     pub auth_ios: Vec<Io>,
     /// Threads of the AuthDNS, 0 for the Measurer's first one; by default what the processors allow.
     pub auth_threads: Option<usize>,
+    /// What is left out, and why.
+    pub notes: Vec<String>,
 }
 
 /// The Tester looped back: the Measurer asks an AuthDNS that answers every AAAA itself.
@@ -184,7 +186,7 @@ pub fn loop_back(
     wanted: &Wanted,
 ) -> Result<Looped, LoopError> {
     tester.namespace = site.namespace(Role::Tester);
-    let (mut notes, mut usage) = (Vec::new(), false);
+    let (mut notes, mut usage) = (wanted.notes.clone(), false);
     for &io in &wanted.auth_ios {
         for &backend in &wanted.backends {
             tester.backend = backend;

@@ -7,8 +7,10 @@ use clap::Args;
 
 use super::common::{Failure, print, print_json};
 use super::{EXIT_UNFIT, EXIT_USAGE};
-use crate::campaign::certificate::Certificate;
+use crate::campaign::Plan;
+use crate::campaign::certificate::fit::{Needed, best};
 use crate::campaign::certificate::store::{CertificateStore, Stored};
+use crate::campaign::certificate::{Certificate, Conditions};
 use crate::report::number::count as grouped;
 
 /// Where certificates are kept.
@@ -36,6 +38,16 @@ impl CertificateArgs {
             eprintln!("sextant: {complaint}");
         }
         stored
+    }
+}
+
+impl CertificateArgs {
+    /// The certificate that holds for a plan, or why none does.
+    ///
+    /// # Errors
+    /// None holds.
+    pub fn fitting(&self, conditions: Conditions, plan: &Plan) -> Result<Stored, String> {
+        best(&self.read(), &Needed::new(conditions, plan)).cloned()
     }
 }
 

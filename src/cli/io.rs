@@ -96,18 +96,21 @@ impl IoArgs {
     }
 
     /// The back-ends to try, the fastest first: the one asked for, or where none was, those that may be better than
-    /// sockets and go together with the other options.
+    /// sockets and go together with the other options; and why one does not.
     ///
     /// # Errors
     /// Options that do not go together.
-    pub fn ladder(&self) -> Result<Vec<Backend>, Failure> {
+    pub fn ladder(&self) -> Result<(Vec<Backend>, Option<String>), Failure> {
         let chosen = self.backend()?;
+        let sockets = [Backend::Gso { allow_unsegmented: false }, chosen];
         Ok(match self.io {
             Io::Auto if self.has_sources() || self.receive_buffer.is_some() => {
-                vec![Backend::Gso { allow_unsegmented: false }, chosen]
+                let why =
+                    "--io kernel: --ports, --source-ports, --source and --receive-buffer are for sockets";
+                (sockets.into(), Some(why.to_owned()))
             }
-            Io::Auto => vec![Backend::Kernel, Backend::Gso { allow_unsegmented: false }, chosen],
-            _ => vec![chosen],
+            Io::Auto => ([&[Backend::Kernel], &sockets[..]].concat(), None),
+            _ => (vec![chosen], None),
         })
     }
 
@@ -162,6 +165,18 @@ mod tests {
         assert_eq!(sockets("--source-ports 7-7 --source 192.0.2.0/29 --ports 6", 2), 6);
         assert_eq!(resolved("--io gso", 1).unwrap().backend, Backend::Gso { allow_unsegmented: false });
         assert_eq!(resolved("", 1).unwrap().backend, Backend::Udp);
+    }
+
+    #[test]
+    fn the_fastest_is_tried_first_where_none_is_asked_for() {
+        let ladder = |options: &str| {
+            let words = std::iter::once("it").chain(options.split_ascii_whitespace());
+            let (backends, why) = Command::try_parse_from(words).unwrap().io.ladder().unwrap();
+            (backends.into_iter().map(Backend::name).collect::<Vec<_>>().join(" "), why.is_some())
+        };
+        assert_eq!(ladder(""), ("kernel gso udp".into(), false));
+        assert_eq!(ladder("--ports 3"), ("gso udp".into(), true));
+        assert_eq!(ladder("--io xdp"), ("xdp".into(), false));
     }
 
     #[test]

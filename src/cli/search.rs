@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use clap::Args;
 use engine::record::Dut;
 
+use super::certificates::CertificateArgs;
 use super::common::{Failure, QueryArgs, TesterArgs};
 use super::measurement::{Conduct, SearchOptions, conduct};
 use super::outputs::OutputArgs;
+use crate::campaign::certificate::Conditions;
 use crate::campaign::{Progress, empty_results, reach};
 use crate::lab::environment::Manifest;
 
@@ -31,6 +33,8 @@ pub struct SearchArgs {
     #[command(flatten)]
     tester: TesterArgs,
     #[command(flatten)]
+    certificates: CertificateArgs,
+    #[command(flatten)]
     outputs: OutputArgs,
 }
 
@@ -52,6 +56,8 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.auth = "not ours".into();
     let progress = Progress::new(args.search.json, &tester.watch);
+    let conditions = Conditions::now(None, &tester, &target, None, &results.settings);
+    let certificate = Some(args.certificates.fitting(conditions, &plan));
     let parts = Conduct {
         store,
         plan,
@@ -59,7 +65,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
         target,
         auth: None,
         selftest: None,
-        certificate: None,
+        certificate,
         progress,
         alive: &mut || Ok(()),
         before,

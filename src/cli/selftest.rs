@@ -12,9 +12,9 @@ use net::transport::Backend;
 use super::EXIT_UNFIT;
 use super::certificates::{self, CertificateArgs};
 use super::common::{Failure, QueryArgs, TesterArgs, print, print_json, rate, seconds};
-use super::site::{SiteArgs, looped};
+use super::site::{SiteArgs, Stage};
 use crate::campaign::certificate::{Certificate, Conditions};
-use crate::campaign::{Auth, Certification, Looped, MeasureError, Progress, Site, Target, Tester, reach};
+use crate::campaign::{Auth, Certification, MeasureError, Progress, Target, Tester, reach};
 use crate::report::number::count as grouped;
 
 /// Options of `sextant selftest`.
@@ -79,16 +79,16 @@ fn certify(args: &SelftestArgs, rate_qps: u64) -> Result<ExitCode, Failure> {
     let progress = Progress::new(args.json, &tester.watch);
     let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), 0);
     args.query.workload.apply(&args.query, &mut target)?;
-    let stage = match args.server {
-        Some(server) => Stage::elsewhere(Target { server, ..target }, &tester)?,
-        None => Stage::here(args, &mut tester, &target, &progress)?,
+    let test = match args.server {
+        Some(server) => Test::elsewhere(Target { server, ..target }, &tester)?,
+        None => Test::here(args, &mut tester, &target, &progress)?,
     };
-    tester.alone = stage.auth().is_some();
-    let conditions = stage.conditions(args, &tester);
+    tester.alone = test.auth().is_some();
+    let conditions = test.conditions(args, &tester);
     let lowest = if args.lower { 0 } else { rate_qps };
     let certification = Certification {
-        target: &stage.target,
-        auth: stage.auth(),
+        target: &test.target,
+        auth: test.auth(),
         rates_qps: lowest..=rate_qps,
         trial_ns: args.duration.as_nanos() as u64,
         progress: &progress,
@@ -100,7 +100,7 @@ fn certify(args: &SelftestArgs, rate_qps: u64) -> Result<ExitCode, Failure> {
         return Err(Failure::new(EXIT_UNFIT, "interrupted; nothing is certified"));
     }
     let kept = Certificate::of(&selftest, conditions).map(|certificate| keep(args, &certificate)).transpose();
-    show(args, &selftest, &stage, kept.as_ref().ok().and_then(Option::as_deref))?;
+    show(args, &selftest, &test, kept.as_ref().ok().and_then(Option::as_deref))?;
     kept?;
     let passed = selftest.passed && selftest.certified_qps >= rate_qps;
     Ok(ExitCode::from(if passed { 0 } else { EXIT_UNFIT }))
@@ -111,20 +111,17 @@ fn keep(args: &SelftestArgs, certificate: &Certificate) -> Result<PathBuf, Failu
     args.certificates.store()?.keep(certificate).map_err(|error| Failure::new(EXIT_UNFIT, error))
 }
 
-/// What is asked. The site goes last, when nobody is at it.
-struct Stage {
+/// What is asked, and how.
+struct Test {
     target: Target,
     backend: Backend,
-    looped: Option<Looped>,
-    site: Option<Site>,
-    /// Why it is not a faster one.
-    why: Option<String>,
+    stage: Option<Stage>,
 }
 
-impl Stage {
+impl Test {
     fn elsewhere(target: Target, tester: &Tester) -> Result<Self, Failure> {
         reach(&target, tester)?;
-        Ok(Self { target, backend: tester.backend, looped: None, site: None, why: None })
+        Ok(Self { target, backend: tester.backend, stage: None })
     }
 
     fn here(
@@ -133,37 +130,40 @@ impl Stage {
         target: &Target,
         progress: &Progress,
     ) -> Result<Self, Failure> {
-        let (site, why) = args.site.make(progress)?;
-        let wanted = args.site.wanted(&site, &args.tester)?;
-        let looped = looped(&site, tester, target, &wanted, progress)?;
-        let target = looped.target.clone();
-        Ok(Self { target, backend: tester.backend, looped: Some(looped), site: Some(site), why })
+        let stage = args.site.stage(&args.tester, tester, target, progress)?;
+        Ok(Self { target: stage.looped.target.clone(), backend: tester.backend, stage: Some(stage) })
     }
 
     /// The path and the back-ends, and why they are no faster ones.
     fn in_words(&self) -> String {
-        let (Some(site), Some(looped)) = (&self.site, &self.looped) else { return String::new() };
-        let (measurer, auth) = (self.backend.name(), looped.auth.authority.io());
-        let notes = self.why.iter().chain(&looped.notes).map(|note| format!("  not used: {note}\n"));
+        let Some(Stage { looped, site, notes }) = &self.stage else { return String::new() };
+        let (measurer, auth) = (self.backend.name(), looped.auth.authority.io_in_words());
+        let notes = notes.iter().map(|note| format!("  not used: {note}\n"));
         format!("over {site}, Measurer by {measurer}, AuthDNS by {auth}\n{}", notes.collect::<String>())
     }
 
     fn conditions(&self, args: &SelftestArgs, tester: &Tester) -> Conditions {
         let auth = self.auth().map(|auth| (auth, args.site.auth_threads.unwrap_or(1)));
-        Conditions::now(self.site.as_ref(), tester, &self.target, auth, &args.query.settings(tester))
+        Conditions::now(
+            self.stage.as_ref().map(|stage| &stage.site),
+            tester,
+            &self.target,
+            auth,
+            &args.query.settings(tester),
+        )
     }
 
     fn auth(&self) -> Option<&Auth> {
-        self.looped.as_ref().map(|looped| &looped.auth)
+        self.stage.as_ref().map(|stage| &stage.looped.auth)
     }
 }
 
-fn show(args: &SelftestArgs, selftest: &SelfTest, stage: &Stage, kept: Option<&Path>) -> Result<(), Failure> {
+fn show(args: &SelftestArgs, selftest: &SelfTest, test: &Test, kept: Option<&Path>) -> Result<(), Failure> {
     if args.json {
         return print_json(selftest);
     }
     let (required, limit) = (grouped(selftest.required_qps), selftest.timeout_s);
-    let way = stage.in_words();
+    let way = test.in_words();
     if selftest.passed {
         let certified = grouped(selftest.certified_qps);
         let pacing = match selftest.pacing.as_str() {

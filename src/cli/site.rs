@@ -24,55 +24,73 @@ pub struct SiteArgs {
     pub auth_threads: Option<usize>,
 }
 
+/// Both halves of the Tester, looped back at a site. The site goes last, when nobody is at it.
+pub struct Stage {
+    /// The two.
+    pub looped: Looped,
+    /// Where they are.
+    pub site: Site,
+    /// What faster or better was not to be had, and why.
+    pub notes: Vec<String>,
+}
+
 impl SiteArgs {
-    /// Makes the site; where it is not the better one, there is a reason.
+    /// Makes the site and loops the Tester back there, with the fastest back-ends that work; what was not to be had, it says.
     ///
     /// # Errors
-    /// A lab was asked for and cannot be.
-    pub fn make(&self, progress: &Progress) -> Result<(Site, Option<String>), Failure> {
+    /// What was asked for cannot be; none of it works.
+    pub fn stage(
+        &self,
+        tester_args: &TesterArgs,
+        tester: &mut Tester,
+        target: &Target,
+        progress: &Progress,
+    ) -> Result<Stage, Failure> {
         let (site, why) = Site::make(self.path)?;
-        if let Some(why) = &why {
-            progress.say(&format!("  path          {site}: {why}"));
+        let mut notes = Vec::from_iter(why);
+        let first = loop_back(&site, tester, target, &self.wanted(&site, tester_args)?);
+        let (site, looped) = match first {
+            Err(LoopError::Nothing { why, .. })
+                if self.path == PathChoice::Auto && site != Site::Loopback =>
+            {
+                notes.push(format!("{site}: {why}"));
+                let site = Site::Loopback;
+                let again = loop_back(&site, tester, target, &self.wanted(&site, tester_args)?);
+                (site, again)
+            }
+            first => (site, first),
+        };
+        let looped = looped.map_err(|error| match error {
+            LoopError::Interrupted => Failure::new(EXIT_UNFIT, "interrupted; nothing was measured"),
+            LoopError::Nothing { why, usage } => {
+                Failure::new(if usage { EXIT_USAGE } else { EXIT_UNFIT }, why)
+            }
+        })?;
+        notes.extend(looped.notes.iter().cloned());
+        for note in &notes {
+            progress.say(&format!("  not used      {note}"));
         }
-        Ok((site, why))
+        Ok(Stage { looped, site, notes })
     }
 
     /// The back-ends to try at a site.
-    ///
-    /// # Errors
-    /// Options that do not go together.
-    pub fn wanted(&self, site: &Site, tester: &TesterArgs) -> Result<Wanted, Failure> {
-        let over_loopback = matches!(site, Site::Loopback);
-        let mut backends = tester.io.ladder()?;
+    fn wanted(&self, site: &Site, tester: &TesterArgs) -> Result<Wanted, Failure> {
+        let over_loopback = *site == Site::Loopback;
+        let (mut backends, why) = tester.io.ladder()?;
+        let mut notes = Vec::from_iter(why);
         if over_loopback && backends.len() > 1 {
-            backends = vec![Backend::Udp];
+            (backends, notes) = (vec![Backend::Udp], Vec::new());
+        }
+        let in_measurers_thread = self.auth_threads == Some(0);
+        if in_measurers_thread && backends.len() > 1 {
+            backends.retain(|&backend| backend != Backend::Kernel);
+            notes.push("--auth-threads 0 is for sockets on both sides".into());
         }
         let auth_ios = match self.auth_io {
-            Io::Auto if over_loopback => vec![Io::Udp],
+            Io::Auto if over_loopback || in_measurers_thread => vec![Io::Udp],
             Io::Auto => vec![Io::Kernel, Io::Xdp, Io::Udp],
             chosen => vec![chosen],
         };
-        Ok(Wanted { backends, auth_ios, auth_threads: self.auth_threads })
+        Ok(Wanted { backends, auth_ios, auth_threads: self.auth_threads, notes })
     }
-}
-
-/// Loops the Tester back at a site, and says what was not to be had.
-///
-/// # Errors
-/// No back-ends work there.
-pub fn looped(
-    site: &Site,
-    tester: &mut Tester,
-    target: &Target,
-    wanted: &Wanted,
-    progress: &Progress,
-) -> Result<Looped, Failure> {
-    let looped = loop_back(site, tester, target, wanted).map_err(|error| match error {
-        LoopError::Interrupted => Failure::new(EXIT_UNFIT, "interrupted; nothing was measured"),
-        LoopError::Nothing { why, usage } => Failure::new(if usage { EXIT_USAGE } else { EXIT_UNFIT }, why),
-    })?;
-    for note in &looped.notes {
-        progress.say(&format!("  not used      {note}"));
-    }
-    Ok(looped)
 }

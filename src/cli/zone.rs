@@ -16,7 +16,7 @@ use super::common::{print, stop_on_signals};
 use super::{EXIT_UNFIT, EXIT_USAGE, Failure};
 use crate::authority::Zone;
 use crate::lab::peers::authoritative::{self, Authoritative, ZoneSettings};
-use crate::output::sink;
+use crate::output;
 use crate::report::number::{count, octets};
 use crate::zone_file::{Forecast, ZoneFile};
 
@@ -96,6 +96,13 @@ pub fn run(args: &Arguments) -> Result<ExitCode, Failure> {
             "--for knot-xdp and --device go together: the device is the one whose queries Knot answers";
         return Err(Failure::new(EXIT_USAGE, message));
     }
+    if let Some(option) = args.zone.beyond_a_file() {
+        let message = format!(
+            "{option}: the file holds the hosts, the zone's own records and its name server; leave the option out, or \
+             let 'sextant auth' answer"
+        );
+        return Err(Failure::new(EXIT_USAGE, message));
+    }
     let zone = Zone::new(args.zone.config(&args.listen)).map_err(|error| Failure::new(EXIT_USAGE, error))?;
     let file = ZoneFile::new(&zone).map_err(|error| Failure::new(EXIT_USAGE, error))?;
     let stop = stop_on_signals()?;
@@ -131,7 +138,7 @@ fn export(
         user: current_user(),
     };
     let configuration = directory.join(server.configuration_name());
-    sink::write_to(&configuration, |out| out.write_all(server.configuration(&settings).as_bytes()))
+    output::write_to(&configuration, |out| out.write_all(server.configuration(&settings).as_bytes()))
         .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let words = server.arguments(&settings, &configuration);
     let words: Vec<_> = words.iter().map(|word| shell_word(&word.to_string_lossy())).collect();
@@ -180,7 +187,7 @@ fn write_zone(file: &ZoneFile<'_>, path: &Path, stop: &AtomicBool) -> Result<(),
     }
     check_room(path, &forecast)?;
     let progress = Progress::new(&forecast);
-    let written = sink::write_to(path, |out| {
+    let written = output::write_to(path, |out| {
         file.write(out, |names| {
             progress.show(names);
             !stop.load(Ordering::Relaxed)

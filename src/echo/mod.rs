@@ -19,6 +19,8 @@ use serde::Serialize;
 use pacing::Arrivals;
 use worker::Worker;
 
+use crate::listen::advice;
+
 /// The size of the sockets' buffers: a stall of some 10 ms at a million queries a second. The kernel counts up to 4 KiB for
 /// each datagram, whatever its length.
 const SOCKET_BUFFER_OCTETS: usize = 32 << 20;
@@ -132,14 +134,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bind { address, error } => {
-                let advice = match error.kind() {
-                    io::ErrorKind::AddrInUse => ": stop the server that uses it or choose another port",
-                    io::ErrorKind::PermissionDenied => {
-                        ": choose a port from 1024 on or run with CAP_NET_BIND_SERVICE"
-                    }
-                    io::ErrorKind::AddrNotAvailable => ": choose an address of this machine or namespace",
-                    _ => "",
-                };
+                let advice = advice(error);
                 write!(f, "cannot listen on {address}: {error}{advice}")
             }
             Self::Thread(error) => write!(f, "cannot start the threads of the reflector: {error}"),

@@ -13,7 +13,7 @@ mod queries;
 mod rows;
 mod series;
 mod serve;
-pub(crate) mod sink;
+mod sink;
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,6 +25,7 @@ use crate::campaign::Tried;
 
 pub use openmetrics::exposition;
 pub use serve::Server;
+pub use sink::{Sink, write_to};
 
 /// Whether files in the Parquet format can be written.
 pub const HAS_PARQUET: bool = cfg!(feature = "parquet");
@@ -91,7 +92,7 @@ impl Outputs {
     /// # Errors
     /// The first that cannot; the message names it.
     pub fn check(&self) -> io::Result<()> {
-        self.files.iter().try_for_each(|(_, path)| sink::Sink::check(path))
+        self.files.iter().try_for_each(|(_, path)| Sink::check(path))
     }
 
     /// Writes all of them; where there are many trials, `number` (from 1) goes into the names.
@@ -119,7 +120,7 @@ impl Outputs {
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         let intervals = self.interval_ns.map(|interval_ns| (log, interval_ns));
-        sink::write_to(path, |out| match format {
+        write_to(path, |out| match format {
             Format::CompatCsv => compat::write(out, finished, log),
             Format::QueriesCsv => queries::write(out, finished, log),
             #[cfg(feature = "parquet")]

@@ -32,5 +32,9 @@ pub fn svg_figures(results: &Results) -> Vec<(String, String)> {
     if let Some(trial) = typical.and_then(best_pass) {
         add("processors".to_owned(), charts::processors(trial, Size::Wide));
     }
+    if let Some(analysis) = &results.observed {
+        add("query-ids".to_owned(), charts::identifiers(analysis, charts::Field::Id, Size::Wide));
+        add("query-ports".to_owned(), charts::identifiers(analysis, charts::Field::Port, Size::Wide));
+    }
     figures
 }

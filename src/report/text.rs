@@ -5,6 +5,7 @@ use engine::record::{Results, Severity, Trial};
 use super::caveats::caveats;
 use super::clean::{printable, shortened};
 use super::number::{count, percent, plural, rate, rate_of, time_of};
+use super::observed::summary;
 use super::select::{Tally, every_trial};
 use super::words::{at_ceiling, certified, confidence, kept, p1_name, p99_name, upper_first, verdict};
 
@@ -48,6 +49,9 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     }
     if let Some(found) = &results.bottleneck {
         add("Limited by", joined(&found.cause, &found.evidence));
+    }
+    if let Some(analysis) = &results.observed {
+        add("Its own queries", summary(analysis));
     }
     if let Some(test) = &results.selftest {
         add("Self-test (9.2.1)", shortened(&certified(test), 300));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::record::{CertificateUse, Results, SelfTest, State, Summary};
 
 use super::clean::printable;
-use super::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, short, time_of};
+use super::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, time_of};
 
 /// The server and its version; where it is not ours and states none, its address.
 pub fn dut_name(results: &Results) -> String {
@@ -31,10 +31,13 @@ pub fn certified(test: &SelfTest) -> String {
         Some(CertificateUse { issued_utc, required_qps, trial_s, path, .. }) => {
             let at = instant(issued_utc);
             let (required, lasting) = (rate_of(*required_qps), seconds(*trial_s));
+            let confirmed = match test.trials.as_slice() {
+                [] => String::new(),
+                _ => format!(", confirmed now at {}", rate_of(test.required_qps)),
+            };
             format!(
                 "this Tester is certified to {fit} on this machine, this path ({path}), this day: {required} for {lasting} \
-                 on {at}, confirmed now at {}",
-                rate_of(test.required_qps)
+                 on {at}{confirmed}"
             )
         }
         None if test.uncertified.is_empty() => format!("passed; certified up to {fit}"),
@@ -183,76 +186,6 @@ pub fn command_line(command: &[String]) -> String {
         }
     });
     quoted.collect::<Vec<_>>().join(" ")
-}
-
-/// How the measurement was made, a paragraph each.
-pub fn method(results: &Results) -> Vec<String> {
-    let settings = &results.settings;
-    let search = match settings.search.as_str() {
-        "rfc8219" => {
-            "Bisection: a trial that passes raises the lower bound, one that fails lowers the upper bound"
-        }
-        "verify" => "Bisection with verification: only a rate that failed twice lowers the upper bound",
-        "fixed" => "The rate was given, not searched",
-        _ => "A search raised the rate after trials that passed and lowered it after trials that failed",
-    };
-    let rule = if settings.validity == "compat" {
-        "a NOERROR response with any answer record"
-    } else if settings.validity == "response" {
-        "a response to the question"
-    } else {
-        "the AAAA record that the prefix and the name demand"
-    };
-    let plain = format!(
-        "Every query asks for the AAAA record of another name of {} under {}, so that no cache can help. The server \
-             must ask the AuthDNS for a AAAA record, learn that there is none, ask for the A record, and build the answer.",
-        settings.names, settings.suffix
-    );
-    let asked = match settings.workload.as_str() {
-        "" => plain,
-        other => format!(
-            "The queries differ from RFC 8219's, where each asks for the AAAA record of another name: {other}. Names are \
-             of {} under {} where nothing else is said.",
-            settings.names, settings.suffix
-        ),
-    };
-    let load = match settings.load.as_str() {
-        "" | "constant" => "at a constant rate".to_owned(),
-        other => format!("at an average rate, distributed as {other},"),
-    };
-    let mut all = vec![
-        asked,
-        format!(
-            "A trial sends queries {load} for {}. The schedule never waits for answers, and latency counts \
-             from the instant at which a query was due. An answer is valid if it comes within {} and holds {rule}. A \
-             trial passes only if every query got a valid answer.",
-            seconds(settings.trial_s),
-            seconds(settings.timeout_s)
-        ),
-        "A trial in which the Tester itself was late, uneven, could not send, or dropped answers is void, and so is one \
-         that failed while other programs used the processors, or with no more failures than the Tester's own pauses \
-         displaced queries: none of them is held against the server."
-            .to_owned(),
-        format!(
-            "{search}, until the bounds are closer than {} %. The search is repeated {}; the safe rate is the first \
-             percentile of the rates found, the typical one is their median.",
-            short(settings.width_pct),
-            if settings.repetitions == 1 {
-                "once".to_owned()
-            } else {
-                format!("{} times", settings.repetitions)
-            },
-        ),
-    ];
-    if results.selftest.is_some() {
-        all.push(
-            "Before that, the self-test of RFC 8219 9.2.1 sent the Tester's queries to its own AuthDNS without the \
-             server, at 2.2 times the highest rate and with a quarter of the timeout, to show that the Tester is not \
-             the limit."
-                .to_owned(),
-        );
-    }
-    all
 }
 
 /// With a capital first letter.

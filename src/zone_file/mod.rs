@@ -4,11 +4,12 @@
 
 mod text;
 
+use std::fmt;
 use std::io::{self, Write};
 
+use dns64::NameSpace;
 use dns64::names::{LABEL_LENGTH, write_label};
 use dns64::wire::{CLASS_IN, HEADER_LENGTH, Header, Name, Record, Records, Section, rtype};
-use dns64::{NameSpace, wire::Malformed};
 
 use crate::authority::{Transport, Zone};
 use text::Line;
@@ -21,8 +22,12 @@ const NAMES_AT_ONCE: u64 = 1 << 14;
 const SAMPLE_NAMES: u64 = 1 << 10;
 /// Any answer over TCP fits.
 const ANSWER_OCTETS: usize = 65_535;
-/// The types that a name of the rule is asked for. A CNAME comes as the answer to the first.
-const HOST_TYPES: [u16; 2] = [rtype::A, rtype::AAAA];
+/// HTTPS (RFC 9460 14.1).
+const HTTPS: u16 = 65;
+/// The types that a name of the rule is asked for: the addresses, and what `Rules::types` adds. A CNAME comes as the
+/// answer to the first.
+const HOST_TYPES: [u16; 5] = [rtype::A, rtype::AAAA, rtype::TXT, rtype::MX, HTTPS];
+const ADDRESS_TYPES: usize = 2;
 /// The types that the apex and the name server are asked for.
 const FIXED_TYPES: [u16; 6] = [rtype::SOA, rtype::NS, rtype::A, rtype::AAAA, rtype::MX, rtype::TXT];
 
@@ -34,6 +39,18 @@ pub struct Forecast {
     /// Its size in octets, from a sample of the names.
     pub octets: u64,
 }
+
+/// What a zone has that no file can hold, and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit(&'static str);
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no zone file holds this zone: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unfit {}
 
 /// A zone on its way to a file.
 #[derive(Debug)]
@@ -54,12 +71,25 @@ impl<'z> ZoneFile<'z> {
     /// The file of a zone: all its names, 2^32 of them where it has no range.
     ///
     /// # Errors
-    /// The zone's suffix is no name; a [`Zone`] has none like that.
-    pub fn new(zone: &'z Zone) -> Result<Self, Malformed> {
+    /// It has rules for names without number or for other zones, or is signed.
+    pub fn new(zone: &'z Zone) -> Result<Self, Unfit> {
         let config = zone.config();
+        let unfit = [
+            (
+                config.signing.is_some(),
+                "it is signed as it answers; leave that out and let the server sign it",
+            ),
+            (config.rules.wildcard, "the names below any.SUFFIX have no end; leave out --rules wildcard"),
+            (config.rules.chains, "the chains multiply the names by hundreds; leave out --rules chains"),
+            (config.rules.reverse, "the reverse names are in zones of their own; leave out --rules reverse"),
+        ];
+        if let Some((_, what)) = unfit.iter().find(|(has, _)| *has) {
+            return Err(Unfit(what));
+        }
         let all: Result<NameSpace, _> = "0.0.0.0/0".parse();
-        let names = config.names.or(all.ok()).ok_or(Malformed("no range of names"))?;
-        Ok(Self { zone, suffix: Name::from_text(&config.suffix.to_ascii_lowercase())?, names })
+        let names = config.names.or(all.ok()).ok_or(Unfit("it has no range of names"))?;
+        let suffix = Name::from_text(&config.suffix.to_ascii_lowercase());
+        Ok(Self { zone, suffix: suffix.map_err(|malformed| Unfit(malformed.0))?, names })
     }
 
     /// How large it will be.
@@ -100,6 +130,10 @@ impl<'z> ZoneFile<'z> {
             }
         }
         out.write_all(&text)?;
+        if let Some(records) = &self.zone.config().records {
+            out.write_all(records.text.as_bytes())?;
+            out.write_all(b"\n")?;
+        }
         watch(self.names.size());
         out.flush()
     }
@@ -144,8 +178,11 @@ impl<'z> Asker<'z> {
         let mut label = [0; LABEL_LENGTH];
         write_label(names.address(index), &mut label);
         self.query[LABEL_AT..LABEL_AT + LABEL_LENGTH].copy_from_slice(&label);
+        let short =
+            self.zone.config().rules.short.then(|| names.address(index).to_string().replace('.', "-"));
+        let types = if self.zone.config().rules.types { HOST_TYPES.len() } else { ADDRESS_TYPES };
         let type_at = self.query.len() - 4;
-        for qtype in HOST_TYPES {
+        for &qtype in &HOST_TYPES[..types] {
             self.query[type_at..type_at + 2].copy_from_slice(&qtype.to_be_bytes());
             let octets = self.zone.answer(&self.query, Transport::Tcp, &mut self.answer).octets;
             for record in answers(&self.answer[..octets], self.query.len()) {
@@ -155,6 +192,9 @@ impl<'z> Asker<'z> {
                 }
                 if record.owner_is_question_pointer() {
                     Line::new(text).record(&label, &record, ttl_s);
+                    if let Some(short) = &short {
+                        Line::new(text).record(short.as_bytes(), &record, ttl_s);
+                    }
                 } else if let Ok(owner) = record.owner() {
                     Line::new(text).record(owner.to_string().as_bytes(), &record, ttl_s);
                 }
@@ -179,7 +219,7 @@ fn answers(octets: &[u8], question_end: usize) -> impl Iterator<Item = Record<'_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::ZoneConfig;
+    use crate::authority::{RecordsFile, Rules, ZoneConfig};
 
     fn written(config: ZoneConfig) -> (Forecast, String) {
         let zone = Zone::new(config).unwrap();
@@ -221,6 +261,32 @@ mod tests {
             let error = forecast.octets as f64 / text.len() as f64 - 1.0;
             assert!(error.abs() < 0.02, "{names}: {forecast:?} for {}", text.len());
         }
+    }
+
+    #[test]
+    fn added_rules_are_in_the_file_or_refused() {
+        let rules = Rules { short: true, types: true, ..Rules::default() };
+        let records = RecordsFile { name: "www".into(), text: "www 60 A 192.0.2.1".into() };
+        let (_, text) = written(ZoneConfig {
+            rules,
+            addresses_per_name: 2,
+            records: Some(records),
+            ..config("10.0.0.7/32", 0)
+        });
+        for line in [
+            "010-000-000-007 A 10.0.0.7",
+            "010-000-000-007 A 10.0.0.6",
+            "10-0-0-7 A 10.0.0.7",
+            "www 60 A 192.0.2.1",
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line} is missing:\n{text}");
+        }
+        for rtype in ["TYPE16 ", "MX ", "TYPE65 "] {
+            assert!(text.contains(&format!("\n10-0-0-7 {rtype}")), "{rtype} is missing:\n{text}");
+        }
+        let rules = Rules { chains: true, ..Rules::default() };
+        let zone = Zone::new(ZoneConfig { rules, ..ZoneConfig::default() }).unwrap();
+        assert!(ZoneFile::new(&zone).unwrap_err().to_string().contains("leave out --rules chains"));
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use domain::base::Message;
 use domain::base::iana::{Rcode, Rtype};
-use sextant::authority::Authority;
 use sextant::authority::faults::{Faults, Kind};
+use sextant::authority::{Authority, AuthorityConfig, Signing, SigningKey, Zone, ZoneConfig};
 
+use crate::resolvers::{Resolver, Running, Setup};
 use crate::server::{client, connect, read_message, start, until, with_length};
 use crate::zone::{HOST, query};
 
@@ -182,4 +183,31 @@ fn a_burst_with_every_fault_at_once_is_accounted_for() {
         received += 1;
     }
     assert_eq!((received, udp.undelivered, udp.send_failures), (udp.answers, 0, 0));
+}
+
+/// A signed zone in which the signatures of one name are damaged. Every validating resolver must refuse that name alone.
+#[test]
+fn resolvers_refuse_bogus_signatures() {
+    const DAY_S: u32 = 86_400;
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as u32;
+    let (inception_s, expiration_s) = (now_s - DAY_S / 2, now_s + DAY_S / 2);
+    let signing = Signing { key: SigningKey::from_seed("a test"), inception_s, expiration_s };
+    let zone = Zone::new(ZoneConfig { signing: Some(signing), ..ZoneConfig::default() }).unwrap();
+    let anchors = zone.trust_anchors();
+    let faults = vec!["bogus,name=010-000-000-009.*".parse().unwrap()];
+    let config = AuthorityConfig {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        faults: Some(Arc::new(Faults::new(1, faults))),
+        ..AuthorityConfig::default()
+    };
+    let server = Authority::start(Arc::new(zone), &config).unwrap();
+    for resolver in Resolver::ALL {
+        let setup = Setup { anchors: anchors.clone(), ..resolver.setup() };
+        let Some(running) = Running::start(&setup, server.local_addrs()[0].port()) else { continue };
+        let offer = Some((1232, true));
+        running.expect("010-000-000-009.dns64perf.test", Rtype::A, offer, Rcode::SERVFAIL);
+        let answer = running.expect("010-000-000-008.dns64perf.test", Rtype::A, offer, Rcode::NOERROR);
+        assert!(Message::from_octets(&answer[..]).unwrap().header().ad(), "the others are validated");
+    }
+    assert!(server.stop().udp.faults.of(Kind::Bogus) > 0);
 }

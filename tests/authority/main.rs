@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod backends;
+mod dnssec;
 mod faults;
 mod frames;
 mod kernel;
+mod observe;
 mod oracle;
+mod properties;
 mod resolvers;
 mod rules;
 mod server;

@@ -156,7 +156,7 @@ fn reverse_names_lead_back() {
         (&format!("a.0.{v6}"), Rcode::NOERROR),
         (&next_block, Rcode::NXDOMAIN),
         (&no_aaaa, Rcode::NXDOMAIN),
-        (&format!("0.{}", format!("7.0.0.0.0.0.a.0.{v6}")), Rcode::NXDOMAIN),
+        (&format!("0.7.0.0.0.0.0.a.0.{v6}"), Rcode::NXDOMAIN),
     ] {
         assert_eq!(pointer(name), (rcode, vec![]), "{name}");
     }

@@ -49,13 +49,23 @@ fn small_bench(extra: &[&str]) {
         );
         assert!(seen.dut_cpu_us_per_query.is_some_and(|cpu| cpu > 0.1), "{seen:?}");
     }
+    // In a trial of its own: whatever the load, the server draws its IDs.
+    let observed = results.observed.as_ref().unwrap();
+    assert!(observed.kept > 1000 && observed.ids.tests.len() > 3, "{observed:?}");
+    let each = observed.queries_per_client_query.unwrap();
+    assert!((1.95..2.5).contains(&each), "{each} queries for each of the client's");
+    assert!(observed.ids.tests.iter().all(|test| test.p_value > 1e-6), "{:?}", observed.ids.tests);
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("The IDs of its queries over time"));
     assert!(String::from_utf8_lossy(&output.stdout).contains("report.html"));
 }
 
 #[test]
 fn the_embedded_lab_is_measured() {
     let _alone = alone();
+    // Through network namespaces, where they can be made.
     small_bench(&[]);
+    small_bench(&["--path", "loopback"]);
 }
 
 #[test]
@@ -122,6 +132,10 @@ fn a_killed_bench_leaves_a_whole_record_and_no_server() {
     while runs() {
         assert!(started.elapsed() < Duration::from_secs(5), "server {server} outlives its instrument");
         std::thread::sleep(Duration::from_millis(20));
+    }
+    // Where it had a lab, that is for the next command to remove.
+    if sextant::lab::network::check().is_ok() {
+        assert!(sextant(&["lab", "down", "--name", &super::lab::name("killed")]).status.success());
     }
 }
 
@@ -226,7 +240,8 @@ fn a_fixed_rate_is_never_quietly_lowered() {
     let _alone = alone();
     let base = tempfile::tempdir().unwrap();
     let out = base.path().join("record");
-    let options = ["--search", "fixed", "--max-rate", "3000000", "--duration", "0.02", "--out"];
+    let options =
+        ["--path", "loopback", "--search", "fixed", "--max-rate", "3000000", "--duration", "0.02", "--out"];
     let output = sextant(&[&["bench"], &options[..], &[out.to_str().unwrap()]].concat());
     assert_eq!(output.status.code(), Some(3));
     let text = stderr(&output);

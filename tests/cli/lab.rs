@@ -3,8 +3,10 @@
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sextant::authority::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
 use sextant::lab::network::{Lab, LabSpec, Role, remove};
 
 use crate::running::{Background, command, sextant, stderr};
@@ -107,6 +109,64 @@ fn lb_datagrams_cross_every_link_in_both_families_and_from_client_sources() {
     let label = lab.name().to_owned();
     drop(lab);
     assert_eq!(namespaces(&label), [""; 0]);
+}
+
+/// The query for a AAAA of `010-000-000-007.dns64perf.test`, without or with an OPT of 1232 octets.
+fn query(id: u16, opt: bool) -> Vec<u8> {
+    let mut query = id.to_be_bytes().to_vec();
+    query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(opt)]);
+    for label in ["010-000-000-007", "dNs64perf", "test", ""] {
+        query.push(label.len() as u8);
+        query.extend(label.bytes());
+    }
+    query.extend([0, 28, 0, 1]);
+    query.extend_from_slice(if opt { &[0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0] } else { &[] });
+    query
+}
+
+#[test]
+fn lb_the_program_finds_room_for_answers_in_frames_of_sockets() {
+    if !can() {
+        return;
+    }
+    if let Err(error) = net::bpf::available() {
+        println!("SKIPPED: {error}");
+        return;
+    }
+    let lab = Lab::up(&LabSpec { name: name("room"), ..LabSpec::default() }).unwrap();
+    let far = lab.end(Role::Auth, Role::Dut);
+    let at = |port| vec![SocketAddr::from((far.ipv4, port)), SocketAddr::from((far.ipv6, port))];
+    let zone = Arc::new(Zone::new(ZoneConfig::default()).unwrap());
+    let start = |io, port| {
+        let config = AuthorityConfig { listen: at(port), io, ..AuthorityConfig::default() };
+        let start = || Authority::start(zone.clone(), &config);
+        net::netns::within(&lab.namespace(Role::Auth), start).unwrap().unwrap()
+    };
+    let (program, sockets) = (start(Io::Kernel, 53), start(Io::Udp, 5353));
+    let _pass = lab.attach_pass(Role::Dut, Role::Auth).unwrap();
+    let ask = |server: SocketAddr, query: &[u8]| {
+        let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.send_to(query, server).unwrap();
+        let mut answer = vec![0; 1500];
+        let length = socket.recv(&mut answer).unwrap();
+        answer.truncate(length);
+        answer
+    };
+    net::netns::within(&lab.namespace(Role::Dut), || {
+        for (ours, theirs) in at(53).into_iter().zip(at(5353)) {
+            // No name has a AAAA record: these are the longest answers, with an SOA record.
+            for query in (0..40).map(|id| query(id, id % 2 == 1)) {
+                let answer = ask(ours, &query);
+                assert!(answer.len() > query.len() + 40, "{}", answer.len());
+                assert_eq!(answer, ask(theirs, &query));
+            }
+        }
+    })
+    .unwrap();
+    assert_eq!((program.counters().udp.queries(), sockets.counters().udp.queries()), (80, 80));
+    assert_eq!(program.counters().kernel_no_room, 0);
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! The real `sextant` from outside: what it prints, how it ends, what it leaves behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod auth;
 mod bench;
 mod counters;
 mod echo;
+mod faults;
 mod lab;
 mod outputs;
 mod running;
+mod selftest;
 mod trial;
 mod workload;
 

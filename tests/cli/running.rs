@@ -18,6 +18,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// The instrument, ready to be given options.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sextant"));
+    // Certificates of tests are not those of whoever runs them.
+    command.env("XDG_STATE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

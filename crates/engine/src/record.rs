@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::identifiers::Analysis;
+
 /// The version of the schema that this code writes.
 pub const SCHEMA: u32 = 1;
 
@@ -37,6 +39,9 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// One trial at half of the median rate, for the latency under normal load.
     pub latency_trial: Option<Trial>,
+    /// What the AuthDNS saw of the server's queries; absent where it was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Analysis>,
     /// Over the runs that found a rate.
     pub summary: Option<Summary>,
     /// What limited the rate.
@@ -123,6 +128,9 @@ pub struct Settings {
     pub tester_cpus: Vec<usize>,
     /// Where the AuthDNS ran and listened, in words.
     pub auth: String,
+    /// Where the machines of a bench were, in words; empty where that is not known.
+    #[serde(default)]
+    pub path: String,
     /// The load model as on the command line; empty means constant.
     #[serde(default)]
     pub load: String,
@@ -143,7 +151,7 @@ pub struct SelfTest {
     /// Replies counted within this time: 0.25 of the timeout, in seconds.
     pub timeout_s: f64,
     /// The trials, the deciding one last. It decides by its answers: all were valid and in time, counted from the
-    /// scheduled instants.
+    /// scheduled instants, and the Tester kept the rate.
     pub trials: Vec<Trial>,
     /// How the Tester kept its schedule in the deciding trial, where more than a trial of a server allows was amiss; empty
     /// otherwise. The trials of a server are judged by that on their own.

@@ -199,6 +199,14 @@ fn too_slow(stats: &Stats) -> String {
     format!("query file too slow: {} times queries were due and none was read yet", stats.starved)
 }
 
+/// Whether the Tester could not follow the schedule, apart from pauses that it made good: a query was sent later than is
+/// tolerated, or than a tenth of the trial; or more windows of 100 ms were off than is tolerated of those of 10 ms.
+pub fn fell_behind(trial: &Trial, tolerance: &Tolerance) -> bool {
+    let tenth_ns = (trial.duration_s * SECOND_NS as f64 / 10.0) as u64;
+    trial.schedule_error_ns.max > tolerance.lateness_max_ns.min(tenth_ns)
+        || trial.windows.ms100.off_pct > tolerance.windows_off_pct
+}
+
 /// How far the sending was off its schedule, if more than is tolerated.
 fn off_schedule(trial: &Trial, tolerance: &Tolerance) -> Option<String> {
     for (what, lateness_ns, allowed_ns) in [
@@ -401,6 +409,22 @@ mod tests {
             }
         }
         concluded(&schedule, &stats, OwnFaults::default())
+    }
+
+    #[test]
+    fn a_pause_that_was_made_good_is_not_falling_behind() {
+        let tolerance = Tolerance::for_timeout(SECOND_NS);
+        assert!(!fell_behind(&after_a_pause(0), &tolerance));
+        // By 160 ms at the end, and by 8 ms.
+        for (duration_ns, slower_pct) in [(4 * SECOND_NS, 4), (SECOND_NS / 50, 40)] {
+            let schedule = Schedule::new(1, 10_000, duration_ns);
+            let mut stats = Stats::new(schedule);
+            for n in 0..schedule.queries {
+                let due = schedule.due_ns(n);
+                stats.note_sent(due, due + (due - schedule.start_ns) * slower_pct / 100);
+            }
+            assert!(fell_behind(&concluded(&schedule, &stats, OwnFaults::default()), &tolerance));
+        }
     }
 
     #[test]

@@ -264,6 +264,43 @@ static __always_inline __u64 write_record(__u8 *at, const volatile struct record
     return 0;
 }
 
+/* Octets that a frame grows by before its start, in whole words: not less than what is moved there (VLAN tags, IPv6, UDP, header
+ * and question), so that the two do not overlap. */
+#define ROOM_BEFORE 192
+
+/* Moves the first `kept` octets of the frame to the start of the room that was made before it. */
+static __always_inline int move_forward(struct xdp_md *ctx, __u32 kept)
+{
+    __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    if (kept < 8 || kept > ROOM_BEFORE)
+        return -1;
+    __u8 *last = data + kept - 8;
+    if (last + ROOM_BEFORE + 8 > end)
+        return -1;
+    for (int i = 0; i < ROOM_BEFORE / 8; i++) {
+        __u8 *word = data + 8 * i;
+        if (word + ROOM_BEFORE + 8 > end)
+            break;
+        *(__u64 *)word = *(__u64 *)(word + ROOM_BEFORE);
+    }
+    *(__u64 *)last = *(__u64 *)(last + ROOM_BEFORE);
+    return 0;
+}
+
+/* Grows the frame by `more` octets, of which the first `kept` stay. Frames that sockets sent over a veth have hardly any room
+ * behind them, but some before. Where there is none, the frame stays as it is. */
+static __always_inline int grow(struct xdp_md *ctx, int more, __u32 kept)
+{
+    if (!bpf_xdp_adjust_tail(ctx, more))
+        return 0;
+    if (more > ROOM_BEFORE || bpf_xdp_adjust_head(ctx, -ROOM_BEFORE))
+        return -1;
+    if (!move_forward(ctx, kept) && !bpf_xdp_adjust_tail(ctx, more - ROOM_BEFORE))
+        return 0;
+    bpf_xdp_adjust_head(ctx, ROOM_BEFORE);
+    return -1;
+}
+
 /* Makes the answer of the query's frame and sends it. */
 static __always_inline int answer(struct xdp_md *ctx, const struct query *query, const volatile struct record *record,
                                   const int kind, const int is_ipv6, const int has_opt)
@@ -272,7 +309,7 @@ static __always_inline int answer(struct xdp_md *ctx, const struct query *query,
     __u32 octets = question_end + record->octets + (has_opt ? OPT_OCTETS : 0);
     __u32 udp_at = query->udp_at;
     long length = (void *)(long)ctx->data_end - (void *)(long)ctx->data;
-    if (bpf_xdp_adjust_tail(ctx, (int)(udp_at + octets) - (int)length)) {
+    if (grow(ctx, (int)(udp_at + octets) - (int)length, udp_at + question_end)) {
         COUNT(counters, NO_ROOM);
         return XDP_PASS;
     }

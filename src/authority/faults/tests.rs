@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use domain::base::iana::{OptRcode, Rcode};
 use engine::random::mix;
+use proptest::prelude::*;
 
 use super::*;
 use crate::authority::{ANSWER_OCTETS_MAX, Zone, ZoneConfig};
@@ -231,6 +232,33 @@ fn broken_queries_are_no_danger() {
             broken[at] = value;
             let (reply, octets) = befall(&all, &broken, Transport::Udp);
             assert!(octets.len() <= ANSWER_OCTETS_MAX && reply.copies == 1);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_octets_meet_any_faults_without_harm(
+        query in prop::collection::vec(any::<u8>(), 0..300),
+        answer in prop::collection::vec(any::<u8>(), 0..ANSWER_OCTETS_MAX),
+    ) {
+        let all = faults(&["truncate", "bogus", "wrong-id", "wrong-question", "delay=normal(1ms,9ms)", "rcode=4095,share=50%", "lame"]);
+        let mut out = [0; ANSWER_OCTETS_MAX];
+        out[..answer.len()].copy_from_slice(&answer);
+        let answer = Answer { octets: answer.len(), kind: crate::authority::QueryKind::Malformed };
+        for transport in [Transport::Udp, Transport::Tcp] {
+            let reply = all.befall(&query, transport, answer, &mut out);
+            prop_assert!(reply.answer.octets <= out.len() && reply.delay_ns <= DELAY_NS_MAX);
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_fault_or_told_why_not(text in "[a-z0-9=%,().*-]{0,40}", kind in 0..Kind::ALL.len()) {
+        for text in [text.clone(), format!("{}={text}", Kind::ALL[kind].name()), format!("loss,{text}")] {
+            if let Err(error) = text.parse::<Fault>() {
+                let error = error.to_string();
+                prop_assert!(!error.contains('\n') && error.len() < 500, "{error}");
+            }
         }
     }
 }

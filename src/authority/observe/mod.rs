@@ -62,6 +62,13 @@ impl Observer {
         })
     }
 
+    /// The same, and looks away until it is told to watch.
+    pub fn asleep(capacity: usize) -> Arc<Self> {
+        let observer = Self::new(capacity);
+        observer.watch(false);
+        observer
+    }
+
     /// How many queries it keeps.
     pub fn capacity(&self) -> usize {
         self.capacity
@@ -70,6 +77,11 @@ impl Observer {
     /// Watches or looks away.
     pub fn watch(&self, watching: bool) {
         self.watching.store(watching, Ordering::Relaxed);
+    }
+
+    /// Whether it watches.
+    pub fn is_watching(&self) -> bool {
+        self.watching.load(Ordering::Relaxed)
     }
 
     /// Takes what was seen, and begins anew.
@@ -113,9 +125,14 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
+    /// Whether there is anything to note.
+    pub fn is_watching(&self) -> bool {
+        self.observer.is_watching()
+    }
+
     /// Notes a query, if the observer watches.
     pub fn note(&mut self, query: &Query<'_>) {
-        if !self.observer.watching.load(Ordering::Relaxed) {
+        if !self.is_watching() {
             return;
         }
         let mut store = lock(&self.store);

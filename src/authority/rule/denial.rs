@@ -32,7 +32,8 @@ impl View<'_> {
                 next_closer = encloser;
                 continue;
             }
-            let wildcard = encloser.below(b"*").ok();
+            // Once where the wildcard itself is asked for.
+            let wildcard = encloser.below(b"*").ok().filter(|wildcard| *wildcard != next_closer);
             let covered = [Some(next_closer), wildcard].into_iter().flatten();
             return [self.matching(&node, &encloser)]
                 .into_iter()

@@ -3,7 +3,7 @@
 use dns64::wire::{Name, rcode, rtype};
 
 use super::node::Node;
-use super::sets::RecordSet;
+use super::sets::{RecordSet, Shown};
 use super::view::View;
 
 /// What is said about a question.
@@ -17,8 +17,6 @@ pub struct Reply {
     pub answer: Vec<RecordSet>,
     pub authority: Vec<RecordSet>,
     pub additional: Vec<RecordSet>,
-    /// Of the answer only the RRSIG records were asked for.
-    pub signatures_only: bool,
 }
 
 impl Reply {
@@ -32,13 +30,11 @@ impl View<'_> {
     /// The reply to a question for a name of this zone; at most so many CNAME or DNAME records are followed, whoever
     /// asks goes on from there. With `dnssec` everything is signed and what does not exist is proven.
     pub fn reply(&self, name: &Name, qtype: u16, links_max: u16, dnssec: bool) -> Reply {
-        let signatures_only = qtype == rtype::RRSIG && self.rule.signer.is_some();
-        let mut reply = Reply { authoritative: true, signatures_only, ..Reply::default() };
+        let mut reply = Reply { authoritative: true, ..Reply::default() };
         self.follow(&mut reply, *name, qtype, links_max, dnssec);
-        if let Some(signer) = self.rule.signer.as_ref().filter(|_| dnssec || signatures_only) {
+        if let Some(signer) = self.rule.signer.as_ref().filter(|_| dnssec || qtype == rtype::RRSIG) {
             let sets = reply.answer.iter_mut().chain(&mut reply.authority).chain(&mut reply.additional);
-            // A CNAME record that a DNAME record stands for has no signature of its own (RFC 6672 5.3.1).
-            for set in sets.filter(|set| !set.synthesized) {
+            for set in sets.filter(|set| set.shown != Shown::Records) {
                 set.signature = Some(signer.sign(set, &self.cut.apex));
             }
         }
@@ -61,12 +57,12 @@ impl View<'_> {
                     };
                     let rdata = next.as_wire().to_vec();
                     let cname = RecordSet::new(name, rtype::CNAME, self.config().ttl_s, vec![rdata]);
-                    reply.answer.push(RecordSet { synthesized: true, ..cname });
+                    reply.answer.push(RecordSet { shown: Shown::Records, ..cname });
                     next
                 }
                 _ => {
                     if let Some(set) = self.answering_set(&node, &name, qtype) {
-                        return self.finish(reply, set);
+                        return self.finish(reply, set, qtype);
                     }
                     let Some(alias) = self.set(&node, &name, rtype::CNAME) else {
                         return self.negative(reply, || self.deny_type(&node, &name), dnssec);
@@ -99,14 +95,17 @@ impl View<'_> {
     }
 
     /// The last set of the answer; the addresses of a name server follow it.
-    fn finish(&self, reply: &mut Reply, set: RecordSet) {
-        if set.rtype == rtype::NS && !reply.signatures_only {
+    fn finish(&self, reply: &mut Reply, mut set: RecordSet, qtype: u16) {
+        if qtype == rtype::NS {
             let name = self.name_server();
             if name.is_under(&self.apex) {
                 let node = self.node(&name);
                 let addresses = [rtype::A, rtype::AAAA].into_iter();
                 reply.additional.extend(addresses.filter_map(|rtype| self.set(&node, &name, rtype)));
             }
+        }
+        if qtype == rtype::RRSIG {
+            set.shown = Shown::Signature;
         }
         reply.answer.push(set);
     }

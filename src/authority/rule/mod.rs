@@ -25,7 +25,7 @@ mod view;
 
 pub use fixed::{RecordsError, RecordsFile};
 pub use node::TEXT_OCTETS_MAX;
-pub use sets::RecordSet;
+pub use sets::{RecordSet, Shown};
 pub use signing::{Signing, SigningKey, TrustAnchor};
 
 /// What every client takes over UDP (RFC 1035 4.2.1, RFC 6891 6.2.3).

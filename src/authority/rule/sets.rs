@@ -42,13 +42,22 @@ pub struct RecordSet {
     pub rdatas: Vec<Vec<u8>>,
     /// RDATA of its RRSIG record, if it has one.
     pub signature: Option<Vec<u8>>,
-    /// A CNAME record that only says what a DNAME record means.
-    pub synthesized: bool,
+    pub shown: Shown,
+}
+
+/// What of a set stands in an answer where it is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Whole,
+    /// Not the signature: a CNAME record that says what a DNAME record means has none (RFC 6672 5.3.1).
+    Records,
+    /// Only the signature, which was asked for.
+    Signature,
 }
 
 impl RecordSet {
     pub fn new(owner: Name, rtype: u16, ttl_s: u32, rdatas: Vec<Vec<u8>>) -> Self {
-        Self { owner, rtype, ttl_s, rdatas, signature: None, synthesized: false }
+        Self { owner, rtype, ttl_s, rdatas, signature: None, shown: Shown::Whole }
     }
 }
 

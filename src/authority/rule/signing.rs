@@ -81,6 +81,20 @@ pub struct TrustAnchor {
     pub dnskey: String,
 }
 
+impl TrustAnchor {
+    /// The text of a file that Unbound (`trust-anchor-file`) and Knot Resolver (`trust_anchors.add_file`) read as it is;
+    /// what BIND and PowerDNS Recursor (of several files it reads the last) are told stands in it as comments.
+    pub fn file_text(&self) -> String {
+        let Self { zone, ds, dnskey } = self;
+        let (flags, key) = dnskey.rsplit_once(' ').unwrap_or_default();
+        format!(
+            "; BIND, in named.conf: trust-anchors {{ \"{zone}\" static-key {flags} \"{key}\"; }};\n\
+             ; PowerDNS Recursor, in lua-config-file: addTA('{zone}', '{ds}')\n\
+             {zone} 3600 IN DS {ds}\n{zone} 3600 IN DNSKEY {dnskey}\n"
+        )
+    }
+}
+
 /// A key ready to sign, for as long as the signatures hold.
 #[derive(Debug)]
 pub struct Signer {

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::store::Stored;
 use super::{Certificate, Conditions, TOOL};
+use crate::campaign::{Plan, selftest_timeout_ns};
 use crate::report::number::count as grouped;
 
 /// A certificate is for a day: load, clocks and neighbours of a machine change.
@@ -24,6 +25,19 @@ pub struct Needed {
     pub trial_s: f64,
     /// The time of day.
     pub now: SystemTime,
+}
+
+impl Needed {
+    /// What a plan needs, now.
+    pub fn new(conditions: Conditions, plan: &Plan) -> Self {
+        Self {
+            conditions,
+            rate_qps: plan.range_qps[1],
+            timeout_s: selftest_timeout_ns(plan.timeout_ns) as f64 / 1e9,
+            trial_s: plan.trial_ns as f64 / 1e9,
+            now: SystemTime::now(),
+        }
+    }
 }
 
 /// The best of the certificates that hold: the highest rate, of these the newest. If none does, why: the newest one's reason.
@@ -64,7 +78,7 @@ pub fn holds(certificate: &Certificate, needed: &Needed) -> Result<(), String> {
     same_machine(&certificate.conditions, &needed.conditions)?;
     age(certificate, needed.now)?;
     let (then, now) = (&certificate.conditions, &needed.conditions);
-    if then.path != now.path {
+    if !then.path.is_same_way(&now.path) {
         return differs("the path", &then.path, &now.path);
     }
     if then.measurer != now.measurer {
@@ -135,6 +149,7 @@ fn age(certificate: &Certificate, now: SystemTime) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{DeviceFacts, PathTaken};
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -188,6 +203,16 @@ mod tests {
         let mut of_others = certificate();
         of_others.tool = "sextant 9.0.0".into();
         assert!(holds(&of_others, &needed()).unwrap_err().contains("9.0.0"));
+    }
+
+    #[test]
+    fn of_servers_elsewhere_the_device_on_the_way_counts() {
+        let mut path = PathTaken { kind: "server".into(), server: "a".into(), ..Default::default() };
+        let other = PathTaken { server: "b".into(), ..path.clone() };
+        assert!(!path.is_same_way(&other), "nothing is known of the way");
+        path.device = Some(DeviceFacts { name: "eth0".into(), ..Default::default() });
+        assert!(!path.is_same_way(&other));
+        assert!(path.is_same_way(&PathTaken { device: path.device.clone(), ..other }));
     }
 
     #[test]

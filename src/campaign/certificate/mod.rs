@@ -114,7 +114,7 @@ pub struct Measurer {
 /// The AuthDNS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthHalf {
-    /// Its back-end; empty if it is not ours.
+    /// Its back-end and where its programs are; empty if it is not ours.
     pub io: String,
     /// Its threads; 0 where the Measurer's first thread did its work.
     pub threads: usize,
@@ -158,7 +158,7 @@ impl Conditions {
                 receive_buffer_octets: tester.receive_buffer_octets,
             },
             auth: auth.map_or_else(AuthHalf::default, |(auth, threads)| AuthHalf {
-                io: auth.authority.io().to_string(),
+                io: auth.authority.io_in_words().to_owned(),
                 threads: if auth.hosted { 0 } else { threads },
             }),
             workload: Asked {
@@ -194,6 +194,15 @@ impl PathTaken {
             device: own.ok().flatten(),
             auth_device: site.and_then(of_auth),
         }
+    }
+}
+
+impl PathTaken {
+    /// Whether queries go the same way: to servers elsewhere by the same device, whatever their addresses.
+    pub fn is_same_way(&self, other: &Self) -> bool {
+        let elsewhere = self.kind == "server" && self.device.is_some();
+        let server = if elsewhere { &other.server } else { &self.server };
+        Self { server: server.clone(), ..self.clone() } == *other
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use engine::record::CertificateUse;
+use engine::record::{CertificateUse, SelfTest};
 
 use super::machine::sha256;
 use super::{Certificate, SCHEMA};
@@ -32,6 +32,20 @@ impl Stored {
     /// The file's name.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// What it says, for a record without a self-test of its own.
+    pub fn as_selftest(&self) -> SelfTest {
+        let Certificate { required_qps, certified_qps, timeout_s, pacing, .. } = self.certificate.clone();
+        SelfTest {
+            required_qps,
+            passed: true,
+            certified_qps,
+            timeout_s,
+            pacing,
+            certificate: Some(self.in_record()),
+            ..SelfTest::default()
+        }
     }
 
     /// What the record of a measurement says of it.

@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use engine::identifiers::Analysis;
 
 use crate::authority::{Authority, AuthorityConfig, Counters, IoRefusal, StartError, Traffic, Zone};
 
 mod faults;
+mod observe;
 mod service;
 mod signing;
 mod zone;
 
 pub use faults::FaultArgs;
+pub use observe::ObserveArgs;
 pub use service::ServiceArgs;
 pub use zone::ZoneArgs;
 
@@ -58,6 +61,9 @@ pub struct AuthArgs {
     /// Print the counters as one JSON object
     #[arg(long, help_heading = "Run")]
     pub json: bool,
+    /// What it tells of its clients.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
     /// What it answers.
     #[command(flatten)]
     pub zone: ZoneArgs,
@@ -90,7 +96,9 @@ pub fn run(args: &AuthArgs) -> ExitCode {
         Ok(end) => end,
         Err(error) => return fail(EXIT_ENVIRONMENT, &format_args!("cannot wait for signals: {error}")),
     };
-    let config = AuthorityConfig { faults: args.faults.faults(), ..args.service.config() };
+    let observer = args.observe.observer();
+    let config =
+        AuthorityConfig { faults: args.faults.faults(), observer: observer.clone(), ..args.service.config() };
     let authority = match Authority::start(zone, &config) {
         Ok(authority) => authority,
         Err(error @ StartError::Io(_, IoRefusal::Usage(_))) => return fail(EXIT_USAGE, &error),
@@ -103,7 +111,9 @@ pub fn run(args: &AuthArgs) -> ExitCode {
     }
     end.wait(args.duration);
     let counters = authority.stop();
-    let report = if args.json { format!("{}\n", serde_json::json!(counters)) } else { text(&counters) };
+    let observed = observer.map(|observer| observer.take().analyse(None));
+    let report =
+        if args.json { json(&counters, observed.as_ref()) } else { text(&counters, observed.as_ref()) };
     match io::stdout().write_all(report.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(EXIT_ENVIRONMENT, &format_args!("cannot print the counters: {error}")),
@@ -172,7 +182,16 @@ fn faults(traffic: &Traffic) -> String {
     format!("; faults: {}; delayed and never sent: {}", kinds.join(", "), traffic.undelivered)
 }
 
-fn text(counters: &Counters) -> String {
+/// The counters and, as `observed`, what their queries show.
+fn json(counters: &Counters, observed: Option<&Analysis>) -> String {
+    let mut object = serde_json::json!(counters);
+    if let Some(observed) = observed {
+        object["observed"] = serde_json::json!(observed);
+    }
+    format!("{object}\n")
+}
+
+fn text(counters: &Counters, observed: Option<&Analysis>) -> String {
     let line = |transport, traffic: &Traffic| {
         let Traffic {
             queries_a,
@@ -193,7 +212,7 @@ fn text(counters: &Counters) -> String {
     };
     format!(
         "{}{}left to the sockets by XDP programs: {}, for want of room: {}\n\
-         dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}\n",
+         dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}\n{}",
         line("UDP", &counters.udp),
         line("TCP", &counters.tcp),
         counters.kernel_passed,
@@ -201,7 +220,8 @@ fn text(counters: &Counters) -> String {
         counters.udp_socket_drops,
         counters.udp_receive_failures,
         counters.tcp_connections,
-        counters.tcp_connections_refused
+        counters.tcp_connections_refused,
+        observed.map(observe::text).unwrap_or_default()
     )
 }
 

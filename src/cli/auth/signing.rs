@@ -1,6 +1,5 @@
 //! The options that say how the zone is signed, and what resolvers are told.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
@@ -36,7 +35,7 @@ pub struct SigningArgs {
     /// How long the signatures hold, in days
     #[arg(long, value_name = "DAYS", requires = "signed", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=DAYS_MAX))]
     pub signed_days: u16,
-    /// Write the trust anchors of the signed zone into a file: DS and DNSKEY records
+    /// Write the trust anchor of the signed zone into a file: DS and DNSKEY records; those of reverse zones into FILE.ZONE
     #[arg(long, value_name = "FILE", requires = "signed")]
     pub trust_anchor: Option<PathBuf>,
 }
@@ -54,30 +53,24 @@ impl SigningArgs {
         })
     }
 
-    /// Writes the file of trust anchors, if one is asked for.
+    /// Writes the files of trust anchors, if they are asked for: FILE for the suffix, FILE.ZONE for a reverse zone, because
+    /// Knot Resolver takes one zone in each.
     ///
     /// # Errors
-    /// The file cannot be written: one line with its name.
+    /// A file cannot be written: one line with its name.
     pub fn write_trust_anchors(&self, anchors: &[TrustAnchor]) -> Result<(), String> {
-        let Some(path) = &self.trust_anchor else { return Ok(()) };
-        fs::write(path, anchor_file(anchors))
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))
+        let Some(file) = &self.trust_anchor else { return Ok(()) };
+        for (number, anchor) in anchors.iter().enumerate() {
+            let mut path = file.clone().into_os_string();
+            if number > 0 {
+                path.push(format!(".{}", anchor.zone.trim_end_matches('.')));
+            }
+            let path = PathBuf::from(path);
+            fs::write(&path, anchor.file_text())
+                .map_err(|error| format!("--trust-anchor {}: {error}", path.display()))?;
+        }
+        Ok(())
     }
-}
-
-/// A file that Unbound (`trust-anchor-file`), PowerDNS Recursor (`readTrustAnchorsFromFile`) and Knot Resolver
-/// (`trust_anchors.add_file`) read as it is; BIND's statement stands in it as a comment.
-fn anchor_file(anchors: &[TrustAnchor]) -> String {
-    let mut text = String::new();
-    for TrustAnchor { zone, ds, dnskey } in anchors {
-        let (flags, key) = dnskey.rsplit_once(' ').unwrap_or_default();
-        let _ = write!(
-            text,
-            "; BIND, in named.conf: trust-anchors {{ \"{zone}\" static-key {flags} \"{key}\"; }};\n\
-             {zone} 3600 IN DS {ds}\n{zone} 3600 IN DNSKEY {dnskey}\n"
-        );
-    }
-    text
 }
 
 fn key_file(path: &str) -> Result<SigningKey, String> {
@@ -98,20 +91,4 @@ pub fn read_text(path: &Path, octets_max: u64) -> Result<String, String> {
         return Err(format!("longer than {octets_max} octets"));
     }
     Ok(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_file_of_trust_anchors_is_made_of_records() {
-        let anchor =
-            TrustAnchor { zone: "example.".into(), ds: "1 15 2 AB".into(), dnskey: "257 3 15 Zm9v".into() };
-        assert_eq!(
-            anchor_file(&[anchor]),
-            "; BIND, in named.conf: trust-anchors { \"example.\" static-key 257 3 15 \"Zm9v\"; };\n\
-             example. 3600 IN DS 1 15 2 AB\nexample. 3600 IN DNSKEY 257 3 15 Zm9v\n"
-        );
-    }
 }

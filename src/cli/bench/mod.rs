@@ -5,7 +5,6 @@ mod servers;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use clap::Args;
 use engine::record::Settings;
@@ -15,14 +14,11 @@ use super::certificates::CertificateArgs;
 use super::common::{Failure, QueryArgs, TesterArgs};
 use super::measurement::{Conduct, SearchOptions, conduct};
 use super::outputs::OutputArgs;
-use super::site::{SiteArgs, looped};
+use super::site::{SiteArgs, Stage};
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::certificate::Conditions;
-use crate::campaign::certificate::fit::{Needed, best};
 use crate::campaign::certificate::store::Stored;
-use crate::campaign::{
-    Looped, PathChoice, Plan, Progress, Site, Target, Tester, empty_results, selftest_timeout_ns,
-};
+use crate::campaign::{Looped, PathChoice, Plan, Progress, Site, Target, Tester, empty_results};
 use crate::lab::environment::{Manifest, preflight};
 use crate::lab::peers::{self, RunningPeer};
 use servers::Servers;
@@ -99,9 +95,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let name = args.dut.map_or_else(peer, |_| Ok("external"))?;
     let store = args.search.store(name)?;
     let discard = |_: &Failure| store.discard();
-    let site = args.site(&progress).inspect_err(discard)?;
-    let wanted = args.site.wanted(&site, &args.tester).inspect_err(discard)?;
-    let looped = looped(&site, &mut tester, &target, &wanted, &progress).inspect_err(discard)?;
+    let stage = args.site().and_then(|site| site.stage(&args.tester, &mut tester, &target, &progress));
+    // In this order: the site goes after all that is at it.
+    let Stage { site, looped, .. } = stage.inspect_err(discard)?;
     if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
         plan.range_qps[1] = KERNEL_MAX_RATE_QPS;
     }
@@ -114,6 +110,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.ttl_s = Some(args.ttl);
     results.settings.auth = servers.auth_in_words();
+    results.settings.path = if args.dut.is_none() { site.to_string() } else { String::new() };
     let certificate = args.certificate(&site, &tester, &looped, &plan, &results.settings);
     let Servers { auth, mut running, .. } = servers;
     let mut alive =
@@ -168,28 +165,19 @@ impl BenchArgs {
         settings: &Settings,
     ) -> Option<Result<Stored, String>> {
         let auth = Some((&looped.auth, self.site.auth_threads.unwrap_or(1)));
-        let needed = Needed {
-            conditions: Conditions::now(Some(site), tester, &looped.target, auth, settings),
-            rate_qps: plan.range_qps[1],
-            timeout_s: selftest_timeout_ns(plan.timeout_ns) as f64 / 1e9,
-            trial_s: plan.trial_ns as f64 / 1e9,
-            now: SystemTime::now(),
-        };
-        (!self.full_selftest).then(|| best(&self.certificates.read(), &needed).cloned())
+        let conditions = Conditions::now(Some(site), tester, &looped.target, auth, settings);
+        (!self.full_selftest).then(|| self.certificates.fitting(conditions, plan))
     }
 
     /// A server of the user's is on this machine or beyond, and so is an AuthDNS at an address of the user's choice.
-    fn site(&self, progress: &Progress) -> Result<Site, Failure> {
+    fn site(&self) -> Result<SiteArgs, Failure> {
         let on_loopback = self.dut.is_some() || self.auth_listen.is_some();
-        match self.site.path {
-            PathChoice::Lab if on_loopback => {
-                let message =
-                    "--path lab is for servers that sextant starts: leave out --dut and --auth-listen";
-                Err(Failure::new(EXIT_USAGE, message))
-            }
-            _ if on_loopback => Ok(Site::Loopback),
-            _ => self.site.make(progress).map(|(site, _)| site),
+        if on_loopback && self.site.path == PathChoice::Lab {
+            let message = "--path lab is for servers that sextant starts: leave out --dut and --auth-listen";
+            return Err(Failure::new(EXIT_USAGE, message));
         }
+        let path = if on_loopback { PathChoice::Loopback } else { self.site.path };
+        Ok(SiteArgs { path, ..self.site.clone() })
     }
 }
 

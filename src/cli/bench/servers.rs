@@ -12,7 +12,7 @@ use net::bpf::Attached;
 use super::super::common::Failure;
 use super::super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use super::{BenchArgs, peer_failure};
-use crate::authority::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
+use crate::authority::{Authority, AuthorityConfig, Io, OBSERVED_QUERIES, Observer, Zone, ZoneConfig};
 use crate::campaign::{Auth, DUT_PORT, Site, Tester, reachable};
 use crate::lab::network::Role;
 use crate::lab::peers::{self, PeerSettings, Probe, RunningPeer};
@@ -127,6 +127,7 @@ fn start_auth(
         cpus: cpus.to_vec(),
         io,
         device: site.device(Role::Auth, Role::Dut),
+        observer: Some(Observer::asleep(OBSERVED_QUERIES)),
         ..AuthorityConfig::default()
     };
     let started = site.at(Role::Auth, || Authority::start(Arc::new(zone), &config));

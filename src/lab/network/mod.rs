@@ -92,7 +92,7 @@ fn check_name(name: &str) -> io::Result<()> {
 }
 
 /// A lab that is up. One that [`Lab::up`] made is removed when this is dropped, unless it was told to stay.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Lab {
     name: String,
     /// Whether it is removed with this value.

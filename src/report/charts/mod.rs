@@ -1,5 +1,6 @@
 //! The charts of the report, each a function from the record to a drawing, or nothing where there is no data.
 
+mod identifiers;
 mod latency;
 mod losses;
 mod processors;
@@ -7,6 +8,7 @@ mod rates;
 mod search;
 mod series;
 
+pub use identifiers::{Field, identifiers};
 pub use latency::latency;
 pub use losses::losses;
 pub use processors::processors;

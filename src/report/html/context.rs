@@ -90,6 +90,7 @@ pub fn settings(results: &Results) -> Markup {
         ("I/O", asked.io.clone()),
         ("Processors of the Tester", processors),
         ("AuthDNS", asked.auth.clone()),
+        ("Path", asked.path.clone()),
     ])
 }
 

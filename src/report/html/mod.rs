@@ -6,6 +6,7 @@ mod context;
 mod evidence;
 mod latency;
 mod losses;
+mod observed;
 mod rfc;
 mod table;
 mod trials;
@@ -26,7 +27,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 type Content = fn(&Results) -> Markup;
 
 /// The sections: anchor, title, content.
-const SECTIONS: [(&str, &str, Content); 14] = [
+const SECTIONS: [(&str, &str, Content); 15] = [
     ("rates", "Rate of each run", evidence::rates),
     ("searches", "Path of each search", evidence::searches),
     ("latency", "Latency", latency::latency),
@@ -34,6 +35,7 @@ const SECTIONS: [(&str, &str, Content); 14] = [
     ("pacing", "Pacing", latency::pacing),
     ("losses", "Where queries were lost", losses::losses),
     ("processors", "Who was busy", losses::processors),
+    ("queries", "What the AuthDNS saw", observed::observed),
     ("selftest", "Self-test", context::selftest),
     ("rfc8219", "RFC 8219 checklist", rfc::checklist),
     ("settings", "Settings", context::settings),

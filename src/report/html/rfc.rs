@@ -5,7 +5,8 @@ use maud::{Markup, html};
 
 use super::missing;
 use super::table::{Cell, Column, table};
-use crate::report::words::{command_line, kept, method as paragraphs};
+use crate::report::method::method as paragraphs;
+use crate::report::words::{command_line, kept};
 
 /// Every requirement with kept, not kept or not applicable.
 pub fn checklist(results: &Results) -> Markup {

@@ -62,6 +62,9 @@ impl Setup {
     /// Writes the configuration: it listens on a port of 127.0.0.1 and asks the AuthDNS on another.
     pub fn write(&self, directory: &Path, port: u16, auth: u16) -> std::io::Result<()> {
         let place = directory.display().to_string();
+        for (file, anchor) in self.anchor_files(&place).zip(&self.anchors) {
+            std::fs::write(file, anchor.file_text())?;
+        }
         let (name, text) = match self.resolver {
             Resolver::Bind => ("peer.conf", self.bind(&place, port, auth)),
             Resolver::Unbound => ("peer.conf", self.unbound(&place, port, auth)),
@@ -72,6 +75,24 @@ impl Setup {
             }
         };
         std::fs::write(directory.join(name), text)
+    }
+
+    fn anchor_files(&self, directory: &str) -> impl Iterator<Item = String> {
+        self.anchors.iter().map(move |anchor| format!("{directory}/{}key", anchor.zone))
+    }
+
+    /// What stands as comments in the files.
+    fn anchor_statements(&self, start: &str) -> String {
+        let files = self.anchors.iter().map(TrustAnchor::file_text);
+        files
+            .flat_map(|file| {
+                file.lines()
+                    .filter_map(|line| line.strip_prefix(start))
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .map(|line| line + "\n")
+            .collect()
     }
 
     fn bind(&self, directory: &str, port: u16, auth: u16) -> String {
@@ -91,11 +112,7 @@ impl Setup {
             };
             let _ = writeln!(text, "zone \"{zone}\" {{ {how} }};");
         }
-        for TrustAnchor { zone, ds, .. } in &self.anchors {
-            let (head, digest) = ds.rsplit_once(' ').unwrap_or_default();
-            let _ = writeln!(text, "trust-anchors {{ \"{zone}\" static-ds {head} \"{digest}\"; }};");
-        }
-        text
+        text + &self.anchor_statements("; BIND, in named.conf: ")
     }
 
     fn unbound(&self, directory: &str, port: u16, auth: u16) -> String {
@@ -107,8 +124,8 @@ impl Setup {
              unblock-lan-zones: yes\n qname-minimisation: yes\n qname-minimisation-strict: yes\n\
              harden-referral-path: yes\n harden-below-nxdomain: yes\n use-caps-for-id: yes\n"
         );
-        for TrustAnchor { zone, ds, .. } in &self.anchors {
-            let _ = writeln!(text, " trust-anchor: \"{zone} DS {ds}\"");
+        for file in self.anchor_files(directory) {
+            let _ = writeln!(text, " trust-anchor-file: {file}");
         }
         text.push_str("remote-control:\n control-enable: no\n");
         for zone in ZONES {
@@ -134,8 +151,7 @@ impl Setup {
     }
 
     fn powerdns_anchors(&self) -> String {
-        let add = |anchor: &TrustAnchor| format!("addTA('{}', '{}')\n", anchor.zone, anchor.ds);
-        ["clearTA('.')\n".to_owned()].into_iter().chain(self.anchors.iter().map(add)).collect()
+        "clearTA('.')\n".to_owned() + &self.anchor_statements("; PowerDNS Recursor, in lua-config-file: ")
     }
 
     fn knot(&self, directory: &str, port: u16, auth: u16) -> String {
@@ -148,8 +164,8 @@ impl Setup {
             let _ = writeln!(text, "modules.unload('{module}')");
         }
         text.push_str("trust_anchors.remove('.')\n");
-        for TrustAnchor { zone, ds, .. } in &self.anchors {
-            let _ = writeln!(text, "trust_anchors.add('{zone} 3600 IN DS {ds}')");
+        for file in self.anchor_files(directory) {
+            let _ = writeln!(text, "trust_anchors.add_file('{file}', true)");
         }
         if self.tcp {
             text.push_str("policy.add(policy.all(policy.FLAGS('TCP')))\n");

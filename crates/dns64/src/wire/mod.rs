@@ -113,6 +113,25 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_the_buffer_before_is_not_read() {
+        let asked = question("0.0.0.0.a.a.test");
+        for stale in [0xff, 0xc0, 0x01] {
+            let (mut clean, mut stale) = ([0; 512], [stale; 512]);
+            let [clean, stale] = [&mut clean, &mut stale].map(|buffer| {
+                let mut writer = Writer::new(buffer, 7, Header::QR, &asked).unwrap();
+                for owner in ["0.0.0.b.b.test", "0.0.0.0.0.a.a.test", "a.a.a.a"] {
+                    let owner = Name::from_text(owner).unwrap();
+                    writer.record(Section::Answer, &owner, rtype::A, CLASS_IN, 60, &[9; 4]).unwrap();
+                }
+                let length = writer.finish();
+                buffer[..length].to_vec()
+            });
+            assert_eq!(clean, stale);
+            assert_eq!(domain::base::Message::from_octets(&stale[..]).unwrap().iter().count(), 3);
+        }
+    }
+
+    #[test]
     fn a_record_that_does_not_fit_leaves_no_trace() {
         let asked = question("a.test");
         let question_octets = HEADER_LENGTH + asked.name.as_wire().len() + 4;

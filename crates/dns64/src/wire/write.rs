@@ -207,15 +207,20 @@ impl<'b> Writer<'b> {
 
     /// Whether the name written at `at` is `ending`, octet for octet.
     fn stands_at(&self, mut at: usize, mut ending: &[u8]) -> bool {
+        // The name that is being written may be a target, too: what stands after it is not of this message.
+        let message = &self.buffer[..self.length];
         loop {
-            let octet = self.buffer[at];
-            if octet & 0xc0 == 0xc0 {
-                at = usize::from(u16::from_be_bytes([octet & 0x3f, self.buffer[at + 1]]));
-                continue;
-            }
+            let octet = match message.get(at..) {
+                Some(&[high, low, ..]) if high & 0xc0 == 0xc0 => {
+                    at = usize::from(u16::from_be_bytes([high & 0x3f, low]));
+                    continue;
+                }
+                Some(&[octet, ..]) => octet,
+                _ => return false,
+            };
             let label_length = usize::from(octet) + 1;
             let (Some(label), Some(written)) =
-                (ending.get(..label_length), self.buffer[..self.length].get(at..at + label_length))
+                (ending.get(..label_length), message.get(at..at + label_length))
             else {
                 return false;
             };

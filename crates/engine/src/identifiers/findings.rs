@@ -1,6 +1,7 @@
 //! The figures in words.
 
 use super::sequence::TESTED_MIN;
+use super::spread::EQUAL_PAIRS;
 use super::{Analysis, Finding, Spread};
 
 /// A test that chance fails less often than this has found something. Eight tests of one server, repeated every day,
@@ -35,7 +36,7 @@ fn judge_ids(ids: &Spread, add: &mut impl FnMut(bool, String)) {
         return add(
             true,
             format!(
-                "IDs follow each other: the step is {:+} in {:.1} %{place} of the cases",
+                "IDs follow each other: the step{place} is {:+} in {:.1} % of the cases",
                 steps.common, steps.common_pct
             ),
         );
@@ -48,7 +49,7 @@ fn judge_ids(ids: &Spread, add: &mut impl FnMut(bool, String)) {
         );
     }
     let failed: Vec<_> = ids.tests.iter().filter(|test| test.p_value < ALPHA).collect();
-    let unique = |test: &&super::Test| test.name == "number of equal pairs" && test.statistic < 0.0;
+    let unique = |test: &&super::Test| test.name == EQUAL_PAIRS && test.statistic < 0.0;
     for test in &failed {
         if unique(test) {
             add(

@@ -114,8 +114,8 @@ pub fn evenness_tests(values: &[u16]) -> Vec<Test> {
         chi_square_test(name, &counts)
     };
     vec![
-        even("evenness of the upper bits", &|value| usize::from(value >> 10)),
-        even("evenness of the lower bits", &|value| usize::from(value) % BINS),
+        even("evenness, upper bits", &|value| usize::from(value >> 10)),
+        even("evenness, lower bits", &|value| usize::from(value) % BINS),
     ]
 }
 
@@ -182,5 +182,5 @@ fn permutations(values: &[u16]) -> Option<Test> {
     }
     // Five in each bin make chi-square a fair approximation.
     let enough = counts.iter().sum::<u32>() >= 5 * ORDERS as u32;
-    enough.then(|| chi_square_test("order of four (permutations)", &counts))
+    enough.then(|| chi_square_test("permutations of four", &counts))
 }

@@ -6,6 +6,9 @@ use super::Seen;
 use super::sequence::{Steps, TESTED_MIN, Test, VALUES, congruence_pct, evenness_tests, order_tests, steps};
 use super::significance::two_sided;
 
+/// The name of the test that looks at repeated IDs.
+pub const EQUAL_PAIRS: &str = "equal pairs";
+
 /// The use of one 16-bit field: the ID or the source port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -31,7 +34,7 @@ pub struct Spread {
     pub pool_is_larger: bool,
     /// From value to value, in the order that shows most.
     pub steps: Steps,
-    /// How often a linear congruence through the three values before foretells the next, in percent.
+    /// How often a linear congruence through the three values before foretells the next, in percent; of IDs only.
     pub congruence_pct: f64,
     /// What chance has to say; empty for fewer than 200 values.
     pub tests: Vec<Test>,
@@ -40,7 +43,7 @@ pub struct Spread {
 /// The IDs of queries in the order of their arrival.
 pub fn of_ids(queries: &[Seen]) -> Spread {
     let ids: Vec<u16> = queries.iter().map(|query| query.id).collect();
-    let mut spread = of(&ids);
+    let mut spread = Spread { congruence_pct: congruence_pct(&ids), ..of(&ids) };
     // A counter for each socket looks like noise between sockets.
     let by_port = steps(queries.iter().map(|query| ((query.client, query.port), query.id)), true);
     if by_port.common_pct > spread.steps.common_pct && by_port.predictable {
@@ -77,7 +80,7 @@ fn of(values: &[u16]) -> Spread {
         pool: if pairs > 0.0 { (pairs / equal.max(3.0)).max(1.0) } else { 0.0 },
         pool_is_larger: equal < 3.0 && pairs > 0.0,
         steps: steps(values.iter().map(|&value| ((), value)), false),
-        congruence_pct: congruence_pct(values),
+        congruence_pct: 0.0,
         tests: order_tests(values),
     }
 }
@@ -103,7 +106,7 @@ fn collision_test(spread: &Spread) -> Option<Test> {
     // Chance gives them a variance of about their number.
     let statistic = (equal - expected) / expected.sqrt();
     (spread.count >= TESTED_MIN as u64 && expected >= 10.0).then(|| Test {
-        name: "number of equal pairs".to_owned(),
+        name: EQUAL_PAIRS.to_owned(),
         statistic,
         p_value: two_sided(statistic),
     })

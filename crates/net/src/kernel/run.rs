@@ -14,7 +14,7 @@ use super::counters::{Counters, Losses};
 use super::doubts::Doubts;
 use super::generator::{Generator, Lane, batch};
 use super::parameters::{Parameters, digits};
-use crate::bpf::{Attached, BpfError, Object, ProgramFd, attach, objects};
+use crate::bpf::{Attached, BpfError, Mode, Object, ProgramFd, attach, objects};
 use crate::link::Path;
 use crate::live::{Live, Reporter};
 use crate::measure::{Measured, Plan};
@@ -82,7 +82,7 @@ pub fn run(
         socket_drops: own_drops,
         wrong_queue: 0,
         icmp_errors: 0,
-        fallback: None,
+        fallback: (programs.sink.mode() == Mode::Generic).then_some("XDP in generic mode"),
         interrupted,
         cpu_ns,
         send_error,
@@ -94,7 +94,7 @@ struct Programs {
     accounts: Accounts,
     doubts: Doubts,
     generator: ProgramFd,
-    _sink: Attached,
+    sink: Attached,
     _object: Object,
 }
 
@@ -109,7 +109,7 @@ impl Programs {
         let doubts = Doubts::share(&mut object)?;
         let sink = attach(&object.program_fd("sink")?, path.device.index, None)?;
         let generator = object.program_fd("generator")?;
-        Ok(Self { accounts, doubts, generator, _sink: sink, _object: object })
+        Ok(Self { accounts, doubts, generator, sink, _object: object })
     }
 }
 

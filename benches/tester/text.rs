@@ -1,0 +1,33 @@
+//! What the benchmarks in a lab share: the machine in a line, and the place of the results in a document.
+
+use std::fs;
+use std::io;
+
+const BEGIN: &str = "<!-- measured: begin -->\n";
+const END: &str = "<!-- measured: end -->\n";
+
+/// Processors and kernel.
+pub fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let processor = read("/proc/cpuinfo");
+    let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let processors = processor.lines().filter(|line| line.starts_with("processor")).count();
+    let model = model.map_or("unknown processor", |(_, model)| model);
+    format!("{processors} x {model}, Linux {}", read("/proc/sys/kernel/osrelease").trim())
+}
+
+/// Replaces what is between the markers of a document, or prints.
+///
+/// # Errors
+/// The document is not there or has no markers.
+pub fn write(out: Option<&str>, text: &str) -> io::Result<()> {
+    let Some(path) = out else {
+        println!("{text}");
+        return Ok(());
+    };
+    let old = fs::read_to_string(path)?;
+    let parts = old.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    let (head, tail) =
+        parts.ok_or_else(|| io::Error::other(format!("{path} lacks the lines {BEGIN}{END}")))?;
+    fs::write(path, format!("{head}{BEGIN}{text}{END}{tail}"))
+}
