@@ -1,7 +1,7 @@
 //! Faults on demand: what a broken name server, or the way to it, does to answers.
 //!
 //! [`Faults::befall`] is a pure function of the seed, the query and its answer. Which queries a fault meets says
-//! [`draw`]: the shares of all faults lie side by side on its 2^32 values, in the order given, so that 1 % loss and 2 %
+//! [`draw()`]: the shares of all faults lie side by side on its 2^32 values, in the order given, so that 1 % loss and 2 %
 //! SERVFAIL meet 3 % of the queries; only where they add up to more than all they begin again and overlap.
 
 mod delay;
@@ -177,7 +177,7 @@ impl Faults {
         self.rules.iter().any(|rule| matches!(rule.fault.effect, Effect::Delay(_)))
     }
 
-    /// A query meets no fault if its [`draw`] is not below this: the sum of all shares. `u32::MAX` stands for all
+    /// A query meets no fault if its [`draw()`] is not below this: the sum of all shares. `u32::MAX` stands for all
     /// queries.
     pub fn threshold(&self) -> u32 {
         let sum = self.rules.iter().fold(0u64, |sum, rule| sum.saturating_add(rule.fault.share.0));
