@@ -8,8 +8,10 @@ use dns64::Prefix;
 use dns64::names::{LABEL_LENGTH, write_label};
 use dns64::wire::{CLASS_IN, Header, Message, Name, Question, Writer, rtype};
 
-/// How long one reply is waited for before the question is asked again.
-const REPLY_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long the first reply is waited for before the question is asked again; each time twice as long as before.
+const REPLY_TIMEOUT_FIRST: Duration = Duration::from_millis(10);
+/// The longest such wait.
+const REPLY_TIMEOUT_MAX: Duration = Duration::from_millis(250);
 /// The pause after a port that refuses, or a wrong answer.
 const PAUSE: Duration = Duration::from_millis(5);
 /// A query for a name of 255 octets fits (RFC 1035 2.3.4).
@@ -77,10 +79,10 @@ impl Probe {
         mut still_there: impl FnMut() -> Result<(), E>,
     ) -> Result<Result<Ready, String>, E> {
         let start = Instant::now();
-        let mut last = String::from("no reply");
+        let (mut last, mut patience) = (String::from("no reply"), REPLY_TIMEOUT_FIRST);
         for queries in 1u32.. {
             still_there()?;
-            match self.ask(server, queries as u16) {
+            match self.ask(server, queries as u16, patience) {
                 Ok(()) => {
                     let after_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
                     return Ok(Ok(Ready { after_ns, queries }));
@@ -90,20 +92,21 @@ impl Probe {
             if start.elapsed() >= timeout {
                 break;
             }
+            patience = REPLY_TIMEOUT_MAX.min(patience * 2);
         }
         still_there()?;
         Ok(Err(last))
     }
 
     /// One question, from a port of its own so that late replies to earlier ones are not seen.
-    fn ask(&self, server: SocketAddr, id: u16) -> Result<(), String> {
+    fn ask(&self, server: SocketAddr, id: u16, patience: Duration) -> Result<(), String> {
         let mut query = [0; QUERY_OCTETS];
         let question = Question { name: self.name, qtype: self.qtype(), qclass: CLASS_IN };
         let length = Writer::new(&mut query, id, Header::RD, &question)
             .map(Writer::finish)
             .map_err(|_| "the name asked is too long".to_owned())?;
         let mut reply = [0; 4096];
-        match exchange(server, &query[..length], &mut reply) {
+        match exchange(server, &query[..length], &mut reply, patience) {
             Ok(length) => self.judge(&reply[..length], id).inspect_err(|_| std::thread::sleep(PAUSE)),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 std::thread::sleep(PAUSE);
@@ -147,12 +150,12 @@ fn address(rdata: &[u8]) -> Option<IpAddr> {
     ipv4.or_else(|_| <[u8; 16]>::try_from(rdata).map(IpAddr::from)).ok()
 }
 
-fn exchange(server: SocketAddr, query: &[u8], reply: &mut [u8]) -> io::Result<usize> {
+fn exchange(server: SocketAddr, query: &[u8], reply: &mut [u8], patience: Duration) -> io::Result<usize> {
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(server)?;
-    socket.set_read_timeout(Some(REPLY_TIMEOUT))?;
+    socket.set_read_timeout(Some(patience))?;
     socket.send(query)?;
     socket.recv(reply)
 }
