@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use domain::base::Message;
+use domain::base::name::ToLabelIter;
 use libfuzzer_sys::fuzz_target;
 use sextant::authority::{ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig};
 

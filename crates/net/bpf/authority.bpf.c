@@ -386,4 +386,14 @@ int authority(struct xdp_md *ctx)
     }
 }
 
+/* The device whose peer is tried. */
+const volatile __u32 device = 0;
+
+/* Sends a frame by the device, to see whether it leaves. Here, because loading another object takes long. */
+SEC("xdp")
+int probe(struct xdp_md *ctx)
+{
+    return bpf_redirect(device, 0);
+}
+
 char _license[] SEC("license") = "Dual MIT/GPL";

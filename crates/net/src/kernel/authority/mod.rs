@@ -60,9 +60,7 @@ impl Answerer {
         mac: [u8; 6],
         redirects: bool,
     ) -> Result<Self, BpfError> {
-        let (zone, place) = (Zone::new(zone), Place::new(listen, mac, redirects));
-        let globals: [(&str, &[u8]); 2] = [("zone", zone.octets()), ("place", place.octets())];
-        let mut object = Object::load("authority", objects::AUTHORITY, &globals, &[])?;
+        let mut object = load(zone, &Place::new(listen, mac, redirects), 0)?;
         let counters = object.counters("counters")?;
         Ok(Self { program: object.program_fd("authority")?, counters })
     }
@@ -97,12 +95,13 @@ impl AnswererOnDevice {
         let ask = |error| BpfError::Io { operation: "asking the device for its properties", error };
         let mac = device.hardware_address().map_err(ask)?;
         let redirects = device.driver().map_err(ask)? == VETH;
-        let answerer = Answerer::load(zone, listen, mac, redirects)?;
-        let attached = attach(&answerer.program, device.index, mode)?;
+        let mut object = load(zone, &Place::new(listen, mac, redirects), device.index)?;
+        let counters = object.counters("counters")?;
+        let attached = attach(&object.program_fd("authority")?, device.index, mode)?;
         if redirects {
-            probe::check(&device, mac)?;
+            probe::check(&object.program_fd("probe")?, &device, mac)?;
         }
-        Ok(Self { counters: answerer.counters, attached, device })
+        Ok(Self { counters, attached, device })
     }
 
     /// What was counted so far.
@@ -114,6 +113,13 @@ impl AnswererOnDevice {
     pub fn mode(&self) -> Mode {
         self.attached.mode()
     }
+}
+
+fn load(zone: &HotZone<'_>, place: &Place, device: u32) -> Result<Object, BpfError> {
+    let (zone, device) = (Zone::new(zone), device.to_ne_bytes());
+    let globals: [(&str, &[u8]); 3] =
+        [("zone", zone.octets()), ("place", place.octets()), ("device", &device)];
+    Object::load("authority", objects::AUTHORITY, &globals, &[])
 }
 
 fn read(counters: &Counters<5>) -> AnswererCounters {

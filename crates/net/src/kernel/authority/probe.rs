@@ -3,20 +3,18 @@
 
 use std::os::fd::AsFd;
 
-use crate::bpf::{BpfError, Object, objects, sys};
+use crate::bpf::{BpfError, ProgramFd, sys};
 use crate::link::Device;
 
 /// IEEE 802's "local experimental EtherType 1": nobody listens to it.
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 const FRAME_OCTETS: usize = 60;
 
-/// Sends one frame, which nobody takes.
+/// Has the program send one frame, which nobody takes, by the device that it was loaded for.
 ///
 /// # Errors
 /// It did not leave ([`BpfError::Unheard`]), or it could not be tried.
-pub(super) fn check(device: &Device, mac: [u8; 6]) -> Result<(), BpfError> {
-    let globals: [(&str, &[u8]); 1] = [("device", &device.index.to_ne_bytes())];
-    let program = Object::load("probe", objects::PROBE, &globals, &[])?.program_fd("probe")?;
+pub(super) fn check(program: &ProgramFd, device: &Device, mac: [u8; 6]) -> Result<(), BpfError> {
     let mut frame = [0; FRAME_OCTETS];
     frame[..6].copy_from_slice(&mac);
     frame[6..12].copy_from_slice(&mac);
