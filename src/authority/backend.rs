@@ -45,11 +45,13 @@ pub enum IoRefusal {
     Usage(String),
     /// The device, the kernel or the privileges are not fit.
     Environment(String),
+    /// No program can be had on the device, neither for this nor for another way.
+    Device(String),
 }
 
 impl fmt::Display for IoRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(reason) | Self::Environment(reason)) = self;
+        let (Self::Usage(reason) | Self::Environment(reason) | Self::Device(reason)) = self;
         f.write_str(reason)
     }
 }
@@ -125,8 +127,7 @@ impl Backend {
                 Err(why) if config.io != Io::Auto => return Err(StartError::Io(io, why)),
                 // The first is the fastest, so it says why not.
                 Err(why) => {
-                    // What the device or the privileges do not allow the one, they do not allow the other.
-                    let is_for_all = matches!(why, IoRefusal::Environment(_));
+                    let is_for_all = matches!(why, IoRefusal::Device(_));
                     why_not = why_not.or(Some((io, why)));
                     if is_for_all {
                         break;

@@ -111,10 +111,13 @@ fn threshold(faults: &Faults) -> u64 {
 
 /// A refusal with what to do.
 pub(super) fn advise(error: &BpfError) -> IoRefusal {
-    IoRefusal::Environment(match error {
-        BpfError::Occupied { .. } | BpfError::Unavailable(_) => error.to_string(),
-        _ => format!("{error}; use --io udp, or another device"),
-    })
+    match error {
+        BpfError::Occupied { .. } | BpfError::Unavailable(_) => IoRefusal::Device(error.to_string()),
+        BpfError::Unsupported { .. } => {
+            IoRefusal::Device(format!("{error}; use --io udp, or another device"))
+        }
+        _ => IoRefusal::Environment(format!("{error}; or use --io udp")),
+    }
 }
 
 /// Which devices have which of the addresses. The wildcard addresses stand for all of their family; with a device

@@ -34,6 +34,8 @@ Examples:
       kdig @::1 -p 5300 010-000-000-007.dns64perf.test A
   sextant auth --listen '[2001:2::2]:53' --listen 198.18.0.2:53 --threads 4 --pin
       the AuthDNS side of an RFC 8219 test, one thread on each of four processors
+  sextant auth --listen '[2001:2::2]:53' --io kernel
+      an XDP program answers the usual queries on the device that has the address, sockets the others
   sextant auth --aaaa-share 100 --aaaa-prefix 2001:db8:64::/96
       every name has a AAAA record: the loopback self-test of RFC 8219 9.2.1
   sextant auth --names 10.0.0.0/16 --ttl 0 --duration 60 --json

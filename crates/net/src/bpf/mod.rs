@@ -86,6 +86,11 @@ pub enum BpfError {
         /// The modes tried, with what the kernel said.
         reason: String,
     },
+    /// Frames that programs send by the device do not arrive: a veth whose peer is not prepared.
+    Unheard {
+        /// The device.
+        device: String,
+    },
     /// A system call failed for another reason.
     Io {
         /// What was being done.
@@ -114,6 +119,11 @@ impl fmt::Display for BpfError {
             Self::Unsupported { device, reason } => {
                 write!(f, "device {device} takes no XDP program: {reason}")
             }
+            Self::Unheard { device } => write!(
+                f,
+                "the peer of {device} takes no frames of XDP programs: switch its generic receive offload on ('ethtool -K \
+                 PEER gro on') while both ends are up, or give it an XDP program"
+            ),
             Self::Io { operation, error } => write!(f, "{operation}: {error}"),
         }
     }
@@ -133,9 +143,9 @@ impl From<BpfError> for io::Error {
     fn from(error: BpfError) -> Self {
         let kind = match &error {
             BpfError::Unavailable(Unavailable::Capabilities(_)) => io::ErrorKind::PermissionDenied,
-            BpfError::Unavailable(Unavailable::NotBuilt(_)) | BpfError::Unsupported { .. } => {
-                io::ErrorKind::Unsupported
-            }
+            BpfError::Unavailable(Unavailable::NotBuilt(_))
+            | BpfError::Unsupported { .. }
+            | BpfError::Unheard { .. } => io::ErrorKind::Unsupported,
             BpfError::Occupied { .. } => io::ErrorKind::ResourceBusy,
             BpfError::Io { error, .. } => error.kind(),
             BpfError::Refused { .. } => io::ErrorKind::Other,

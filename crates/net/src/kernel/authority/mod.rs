@@ -2,6 +2,7 @@
 //! the stack, and so to the sockets on the same port.
 
 mod parameters;
+mod probe;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -86,7 +87,7 @@ impl AnswererOnDevice {
     /// first, then generic.
     ///
     /// # Errors
-    /// XDP is not available, or the device has no Ethernet, is occupied or takes no program.
+    /// XDP is not available, or the device has no Ethernet, is occupied, takes no program, or sends no frames of one.
     pub fn start(
         zone: &HotZone<'_>,
         listen: &[SocketAddr],
@@ -98,6 +99,9 @@ impl AnswererOnDevice {
         let redirects = device.driver().map_err(ask)? == VETH;
         let answerer = Answerer::load(zone, listen, mac, redirects)?;
         let attached = attach(&answerer.program, device.index, mode)?;
+        if redirects {
+            probe::check(&device, mac)?;
+        }
         Ok(Self { counters: answerer.counters, attached, device })
     }
 
