@@ -22,7 +22,7 @@ const START_QPS: f64 = 100_000.0;
 /// A rate is loss-free with this share of the queries answered.
 const LOSS_FREE_SHARE: f64 = 0.999;
 /// The search for it ends when its bracket is narrower than this ratio.
-const WIDTH: f64 = 1.04;
+const WIDTH: f64 = 1.08;
 /// The most trials in which more and more is asked.
 const PEAK_TRIALS_MAX: usize = 16;
 /// Trials at a rate before it is given up: the machine is not ours alone.
