@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::place::Subject;
-use crate::rates::{self, best_qps};
+use crate::rates;
 use crate::sizes;
 use crate::table::table;
 
@@ -63,14 +63,17 @@ pub fn rendered(
 ) -> io::Result<String> {
     let mut lines = Vec::new();
     for Quotient { goal, ours, theirs, least } in &QUOTIENTS {
-        let (ours, theirs) = (best_qps(rates, *ours), best_qps(rates, *theirs));
-        if ours <= 0.0 || theirs <= 0.0 {
+        let Some(ratio) = rates::ratio(rates, *ours, *theirs) else {
             lines.push(line(goal, "not measured in this run", None));
             continue;
-        }
-        let text =
-            format!("{:.2}: {:.0} against {:.0} thousand q/s", ours / theirs, ours / 1e3, theirs / 1e3);
-        lines.push(line(goal, &text, Some(ours / theirs >= *least)));
+        };
+        let (ours, theirs) = (ratio.ours_qps / 1e3, ratio.theirs_qps / 1e3);
+        let text = format!(
+            "{:.2}: {ours:.0} against {theirs:.0} thousand q/s (asked by {})",
+            ratio.times(),
+            ratio.generator
+        );
+        lines.push(line(goal, &text, Some(ratio.times() >= *least)));
     }
     lines.push(certificate_line(certificate)?);
     let goal = "start < 0.1 s and memory < 64 MiB, whatever the name space";
