@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use engine::identifiers::{Seen, analyse};
-use engine::record::{Interval, Latency, Observation, Outcome, Results, Run, State, Summary, Trial, Window};
+use engine::record::{
+    CertificateUse, Interval, Latency, Observation, Outcome, Results, Run, State, Summary, Trial, Window,
+};
 use proptest::prelude::*;
 use sextant::cli::report::{Args, Error, render};
 use sextant::report;
@@ -143,6 +145,19 @@ fn a_server_that_counts_is_told_so() {
         report::svg_figures(&results).iter().filter(|(name, _)| name.starts_with("query-")).count(),
         2
     );
+}
+
+#[test]
+fn what_confirms_a_certificate_is_not_taken_for_what_it_certifies() {
+    let mut results = fixture("quick");
+    let selftest = results.selftest.get_or_insert_default();
+    let used =
+        CertificateUse { required_qps: 2_200_000, trial_s: 60.0, path: "lab".into(), ..Default::default() };
+    (selftest.passed, selftest.required_qps, selftest.certified_qps) = (true, 660_000, 1_000_000);
+    (selftest.certificate, selftest.trials) = (Some(used), vec![Trial::default()]);
+    let page = report::html(&results).replace('\u{a0}', " ");
+    assert!(page.contains("confirmed now at 660,000 q/s") && page.contains("2,200,000 q/s for"));
+    assert!(!page.contains("answered itself"), "660,000 q/s alone are fit for less");
 }
 
 #[test]

@@ -126,6 +126,7 @@ impl Load {
     /// # Errors
     /// `sextant trial` cannot be started or says nothing that can be read.
     pub fn run(&self, place: &Place, server: &Running<'_>) -> io::Result<Told> {
+        place.goes_on()?;
         // The other generators bring an XDP program of their own.
         let needs_pass = server.subject().is_xdp() && self.generator == Generator::Gso;
         let _pass = if needs_pass { Some(place.pass()?) } else { None };

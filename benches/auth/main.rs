@@ -12,6 +12,7 @@ mod sizes;
 mod table;
 #[path = "../tester/text.rs"]
 mod text;
+mod usage;
 
 use std::io;
 use std::path::PathBuf;

@@ -6,8 +6,9 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dns64::wire::Name;
@@ -18,6 +19,9 @@ use sextant::lab::peers::authoritative::{self, ZoneSettings};
 use sextant::lab::peers::{self, Place as Where, Probe, RunningPeer, Server, start_with};
 use sextant::output::write_to;
 use sextant::zone_file::ZoneFile;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::usage::Usage;
 
 /// The processor of the server: Knot pins its first worker here, whatever it is told.
 pub const SERVER_CPU: usize = 0;
@@ -106,7 +110,8 @@ pub struct Place {
     directory: tempfile::TempDir,
     /// Address and port of the server, as the Tester reaches it.
     pub server: SocketAddr,
-    stop: AtomicBool,
+    /// Set by Ctrl-C, so that lab, servers and files go.
+    stop: Arc<AtomicBool>,
     written: std::cell::RefCell<HashMap<Content, PathBuf>>,
 }
 
@@ -148,11 +153,23 @@ impl Place {
     /// # Errors
     /// No privileges, or a tool is missing.
     pub fn new() -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
         let lab = Lab::up(&LabSpec { name: "bench-auth".into(), ..LabSpec::default() })?;
         let directory = tempfile::tempdir()?;
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
         let server = (lab.end(Role::Dut, Role::Tester).ipv4, PORT).into();
-        Ok(Self { lab, directory, server, stop: AtomicBool::new(false), written: Default::default() })
+        Ok(Self { lab, directory, server, stop, written: Default::default() })
+    }
+
+    /// Whether it goes on.
+    ///
+    /// # Errors
+    /// Somebody ended it.
+    pub fn goes_on(&self) -> io::Result<()> {
+        if self.stop.load(Ordering::Relaxed) { Err(io::Error::other("interrupted")) } else { Ok(()) }
     }
 
     /// Why a server cannot be measured here: it is not installed.
@@ -258,7 +275,7 @@ impl Place {
         let path = self.directory.path().join(name);
         let zone = Zone::new(content.config()?).map_err(io::Error::other)?;
         let file = ZoneFile::new(&zone).map_err(io::Error::other)?;
-        write_to(&path, |out| file.write(out, |_| true))?;
+        write_to(&path, |out| file.write(out, |_| self.goes_on().is_ok()))?;
         written.insert(content, path.clone());
         Ok(path)
     }
@@ -309,44 +326,4 @@ impl Drop for Running<'_> {
             self.place.remove_xdp(Role::Dut, &self.place.device());
         }
     }
-}
-
-/// What all processes of a server use together: some have a process for each job.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
-    /// Processor time in seconds.
-    pub cpu_s: f64,
-    /// Memory in octets: the proportional share of each page.
-    pub memory_octets: u64,
-    /// The most that any of the processes ever had resident, in octets.
-    pub peak_octets: u64,
-}
-
-impl Usage {
-    /// That of the processes of a group.
-    fn of_group(leader: u32) -> Self {
-        let mut usage = Self::default();
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let path = entry.path();
-            let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
-            // After the name in parentheses: state, parent, group, ..., and user and system time as fields 14 and 15.
-            let Some((_, fields)) = stat.rsplit_once(')') else { continue };
-            let fields: Vec<&str> = fields.split_whitespace().collect();
-            if fields.get(2).and_then(|group| group.parse().ok()) != Some(leader) {
-                continue;
-            }
-            let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-            usage.cpu_s += (ticks(11) + ticks(12)) / net::process::ticks_per_second() as f64;
-            usage.memory_octets += kib(&path.join("smaps_rollup"), "Pss:") << 10;
-            usage.peak_octets = usage.peak_octets.max(kib(&path.join("status"), "VmHWM:") << 10);
-        }
-        usage
-    }
-}
-
-/// The number behind a label in a file of `/proc`.
-fn kib(path: &Path, label: &str) -> u64 {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(label));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }

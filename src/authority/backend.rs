@@ -111,7 +111,10 @@ impl Backend {
         addresses: &[SocketAddr],
         failures: &Arc<AtomicU64>,
     ) -> Result<Self, StartError> {
+        // The loopback device is no Ethernet, which is nobody's concern.
+        let on_loopback = config.device.is_none() && addresses.iter().all(|at| at.ip().is_loopback());
         let candidates: &[Io] = match config.io {
+            Io::Auto if on_loopback => &[],
             Io::Auto => &[Io::Kernel, Io::Xdp],
             Io::Udp => &[],
             Io::Xdp => &[Io::Xdp],

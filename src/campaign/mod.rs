@@ -17,7 +17,7 @@ mod store;
 mod tester;
 mod watch;
 
-pub use bench::{Bench, Ended, empty_results, run};
+pub use bench::{Bench, Ended, empty_results, observes, run};
 pub use plan::{Plan, Preset, SECOND_NS};
 pub use progress::{Doing, Progress, short_duration};
 pub use reach::{Unreached, reach, reachable};

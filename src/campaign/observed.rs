@@ -9,7 +9,7 @@ use super::progress::Doing;
 use crate::report::number::rate_of;
 
 /// How long it looks, in ns.
-const LENGTH_NS: u64 = 5_000_000_000;
+pub(super) const LENGTH_NS: u64 = 5_000_000_000;
 /// The fastest rate, in q/s: 10,000 names are enough for all that can be found.
 const RATE_MAX_QPS: u64 = 2000;
 /// The share of the rate found at which a server has time to do everything as it means to.

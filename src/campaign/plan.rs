@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use engine::search::{Mode, SearchSpec, trials_expected};
 
+use super::observed::LENGTH_NS as OBSERVING_NS;
+
 /// A named set of lengths and counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Preset {
@@ -113,6 +115,13 @@ impl Plan {
         Duration::from_nanos(self.trial_ns + listening + self.settle_ns) + Duration::from_millis(60)
     }
 
+    /// About how long the trials after the searches take: that at half the rate, and the last one where the AuthDNS looks at
+    /// the server's queries.
+    pub fn afterwards(&self, observing: bool) -> Duration {
+        let observing_ns = if observing { OBSERVING_NS + self.listen_ns } else { 0 };
+        self.trial_time(false) + Duration::from_nanos(observing_ns)
+    }
+
     /// About how long `repetitions` searches take that find about `expected_qps`.
     pub fn forecast(&self, repetitions: u32, expected_qps: u64) -> Duration {
         let trials = trials_expected(&self.search(), expected_qps);
@@ -129,9 +138,17 @@ mod tests {
     fn the_quick_preset_ends_within_three_minutes() {
         let plan = Plan::new(Preset::Quick, SECOND_NS, 100_000);
         for expected_qps in [500, 5_000, 30_000, 60_000, 100_000] {
-            let time = plan.forecast(plan.repetitions, expected_qps);
-            assert!(time < Duration::from_secs(160), "{expected_qps} q/s takes {time:?}");
+            let time = plan.forecast(plan.repetitions, expected_qps) + plan.afterwards(true);
+            assert!(time < Duration::from_secs(170), "{expected_qps} q/s takes {time:?}");
         }
+    }
+
+    #[test]
+    fn the_trials_after_the_searches_count() {
+        let plan = Plan::new(Preset::Quick, SECOND_NS, 100_000);
+        let looking = plan.afterwards(true) - plan.afterwards(false);
+        assert_eq!(looking, Duration::from_nanos(OBSERVING_NS + plan.listen_ns));
+        assert_eq!(plan.afterwards(false), plan.trial_time(false));
     }
 
     #[test]

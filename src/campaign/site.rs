@@ -12,7 +12,7 @@ use net::transport::Backend;
 use super::progress::Progress;
 use super::reach::{Unreached, reach};
 use super::selftest::{Certification, direct_zone};
-use super::tester::{Auth, Target, Tester};
+use super::tester::{Auth, MeasureError, Target, Tester};
 use crate::authority::{Authority, AuthorityConfig, Io};
 use crate::lab::network::{Lab, LabSpec, Role};
 
@@ -172,6 +172,8 @@ pub enum LoopError {
 
 /// How long the first trial is by which a back-end is tried, in ns, and its rate in q/s.
 const TRYING: (u64, u64) = (Duration::from_millis(20).as_nanos() as u64, 1000);
+/// Length of the trial that is only looked at, in ns: two queries, so that few names are enough.
+const CHECKED_NS: u64 = TRYING.0 / 10;
 /// So often, as a datagram may get lost.
 const TRIES: usize = 2;
 
@@ -238,6 +240,11 @@ fn attempt(
     // What cannot ask there at all need not wait for an AuthDNS.
     let probed = Target { server: listen, pid: None, ..target.clone() };
     tester.io(&probed).map_err(|error| Refused::Pair(error.to_string()))?;
+    if tester.backend == Backend::Kernel {
+        // The trials that follow may ask for what the self-test does not.
+        let refused = |error: MeasureError| Refused::Options(format!("--io kernel: {error}"));
+        tester.check(&probed, TRYING.1, CHECKED_NS).map_err(refused)?;
+    }
     let hosted = hosting(tester, io, wanted.auth_threads).map_err(Refused::Options)?;
     let auth = start_auth(site, tester, (target, listen), (io, hosted, wanted.auth_threads))?;
     let pass = site.hold_pass(Role::Tester, if tester.backend.has_sockets() { io } else { Io::Udp });

@@ -277,6 +277,18 @@ impl Tester {
             .map_err(MeasureError::Backend)
     }
 
+    /// Whether the back-end can run trials of the target, whatever it can do for the self-test, which asks more plainly.
+    ///
+    /// # Errors
+    /// [`MeasureError`]: what it cannot do.
+    pub fn check(&self, target: &Target, rate_qps: u64, duration_ns: u64) -> Result<(), MeasureError> {
+        let workload = Workload::new(target.workload.clone()).map_err(MeasureError::Suffix)?;
+        let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
+        net::netns::inside(self.namespace.as_deref(), || measure::check(&plan, &workload))
+            .and_then(|checked| checked)
+            .map_err(MeasureError::Io)
+    }
+
     /// What the Measurer's threads are told.
     fn plan(
         &self,

@@ -1,6 +1,7 @@
 //! What a person sees of certificates: `--certificates`, and the lists of `sextant selftest`.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -35,13 +36,12 @@ impl CertificateArgs {
     pub fn read(&self) -> Vec<Stored> {
         let (stored, complaints) = self.store().map(|store| store.read_all()).unwrap_or_default();
         for complaint in complaints {
-            eprintln!("sextant: {complaint}");
+            // Without a standard error there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "sextant: {complaint}");
         }
         stored
     }
-}
 
-impl CertificateArgs {
     /// The certificate that holds for a plan, or why none does.
     ///
     /// # Errors

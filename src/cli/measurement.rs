@@ -92,7 +92,7 @@ impl SearchOptions {
             plan.preset = "custom";
         }
         if plan.range_qps[0] > plan.range_qps[1] {
-            return Err(usage("--min-rate is above --max-rate"));
+            return Err(usage(&format!("--min-rate is above --max-rate ({max_rate_qps} q/s)")));
         }
         if !(0.01..=50.0).contains(&plan.width_pct) {
             return Err(usage("--width must be from 0.01 to 50 percent"));
@@ -185,7 +185,9 @@ pub fn conduct(
     results.settings.io = tester.io(&target).map_err(Failure::from).inspect_err(discard)?;
     let mut writing = outputs.begin(&mut target, &tester).inspect_err(discard)?;
     let directory = store.directory().to_path_buf();
-    announce(&progress, options, &plan, &results, &before)?;
+    let time = plan.forecast(plan.repetitions, plan.range_qps[1] / 2)
+        + plan.afterwards(campaign::observes(auth.as_ref()));
+    announce(&progress, options, (&plan, time), &results, &before)?;
     store.save_json("manifest.json", &before).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let environment = || {
         let after = Manifest::take();
@@ -223,7 +225,7 @@ pub fn conduct(
 fn announce(
     progress: &Progress,
     options: &SearchOptions,
-    plan: &Plan,
+    (plan, time): (&Plan, Duration),
     results: &Results,
     before: &Manifest,
 ) -> Result<(), Failure> {
@@ -233,7 +235,7 @@ fn announce(
     for finding in findings.filter(|finding| finding.severity != engine::record::Severity::Info) {
         lines.push(format!("  warning       {}: {}", finding.what, finding.evidence));
     }
-    let time = short_duration(plan.forecast(plan.repetitions, plan.range_qps[1] / 2));
+    let time = short_duration(time);
     let (preset, repetitions, seconds) = (plan.preset, plan.repetitions, plan.trial_ns as f64 / 1e9);
     let short = if seconds < 60.0 { ", shorter than the 60 s that RFC 8219 asks for" } else { "" };
     lines.push(format!(

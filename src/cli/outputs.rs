@@ -89,6 +89,15 @@ impl OutputArgs {
         })
     }
 
+    /// Has the target keep a list of all queries if one is needed: not every back-end can.
+    ///
+    /// # Errors
+    /// Outputs that do not go together.
+    pub fn keep_list(&self, target: &mut Target) -> Result<(), Failure> {
+        target.log = self.outputs()?.need_log();
+        Ok(())
+    }
+
     fn outputs(&self) -> Result<Outputs, Failure> {
         let cut = [
             (Format::DnsMetrics, &self.dns_metrics),

@@ -96,13 +96,6 @@ pub fn run(args: &Arguments) -> Result<ExitCode, Failure> {
             "--for knot-xdp and --device go together: the device is the one whose queries Knot answers";
         return Err(Failure::new(EXIT_USAGE, message));
     }
-    if let Some(option) = args.zone.beyond_a_file() {
-        let message = format!(
-            "{option}: the file holds the hosts, the zone's own records and its name server; leave the option out, or \
-             let 'sextant auth' answer"
-        );
-        return Err(Failure::new(EXIT_USAGE, message));
-    }
     let zone = Zone::new(args.zone.config(&args.listen)).map_err(|error| Failure::new(EXIT_USAGE, error))?;
     let file = ZoneFile::new(&zone).map_err(|error| Failure::new(EXIT_USAGE, error))?;
     let stop = stop_on_signals()?;

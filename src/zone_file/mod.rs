@@ -11,7 +11,7 @@ use dns64::NameSpace;
 use dns64::names::{LABEL_LENGTH, write_label};
 use dns64::wire::{CLASS_IN, HEADER_LENGTH, Header, Name, Record, Records, Section, rtype};
 
-use crate::authority::{Transport, Zone};
+use crate::authority::{Rules, Transport, Zone};
 use text::Line;
 
 /// Text is handed on in pieces of about this size, in octets.
@@ -22,14 +22,10 @@ const NAMES_AT_ONCE: u64 = 1 << 14;
 const SAMPLE_NAMES: u64 = 1 << 10;
 /// Any answer over TCP fits.
 const ANSWER_OCTETS: usize = 65_535;
-/// HTTPS (RFC 9460 14.1).
-const HTTPS: u16 = 65;
-/// The types that a name of the rule is asked for: the addresses, and what `Rules::types` adds. A CNAME comes as the
-/// answer to the first.
-const HOST_TYPES: [u16; 5] = [rtype::A, rtype::AAAA, rtype::TXT, rtype::MX, HTTPS];
-const ADDRESS_TYPES: usize = 2;
+/// The types that a name of the rule is asked for.
+const HOST_TYPES: [u16; 2] = [rtype::A, rtype::AAAA];
 /// The types that the apex and the name server are asked for.
-const FIXED_TYPES: [u16; 6] = [rtype::SOA, rtype::NS, rtype::A, rtype::AAAA, rtype::MX, rtype::TXT];
+const FIXED_TYPES: [u16; 4] = [rtype::SOA, rtype::NS, rtype::A, rtype::AAAA];
 
 /// What a file will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,17 +67,22 @@ impl<'z> ZoneFile<'z> {
     /// The file of a zone: all its names, 2^32 of them where it has no range.
     ///
     /// # Errors
-    /// It has rules for names without number or for other zones, or is signed.
+    /// It has more than hosts with addresses: some of that has no end, or stands in other zones.
     pub fn new(zone: &'z Zone) -> Result<Self, Unfit> {
         let config = zone.config();
         let unfit = [
             (
                 config.signing.is_some(),
-                "it is signed as it answers; leave that out and let the server sign it",
+                "it is signed as it answers; leave out --signed and let the server sign it",
             ),
-            (config.rules.wildcard, "the names below any.SUFFIX have no end; leave out --rules wildcard"),
-            (config.rules.chains, "the chains multiply the names by hundreds; leave out --rules chains"),
-            (config.rules.reverse, "the reverse names are in zones of their own; leave out --rules reverse"),
+            (
+                config.rules != Rules::default(),
+                "it has more than hosts with addresses; leave out --rules, or let 'sextant auth' answer",
+            ),
+            (
+                config.records.is_some(),
+                "it has fixed records; leave out --records and add them to the file, or let 'sextant auth' answer",
+            ),
         ];
         if let Some((_, what)) = unfit.iter().find(|(has, _)| *has) {
             return Err(Unfit(what));
@@ -130,10 +131,6 @@ impl<'z> ZoneFile<'z> {
             }
         }
         out.write_all(&text)?;
-        if let Some(records) = &self.zone.config().records {
-            out.write_all(records.text.as_bytes())?;
-            out.write_all(b"\n")?;
-        }
         watch(self.names.size());
         out.flush()
     }
@@ -178,26 +175,12 @@ impl<'z> Asker<'z> {
         let mut label = [0; LABEL_LENGTH];
         write_label(names.address(index), &mut label);
         self.query[LABEL_AT..LABEL_AT + LABEL_LENGTH].copy_from_slice(&label);
-        let short =
-            self.zone.config().rules.short.then(|| names.address(index).to_string().replace('.', "-"));
-        let types = if self.zone.config().rules.types { HOST_TYPES.len() } else { ADDRESS_TYPES };
         let type_at = self.query.len() - 4;
-        for &qtype in &HOST_TYPES[..types] {
+        for qtype in HOST_TYPES {
             self.query[type_at..type_at + 2].copy_from_slice(&qtype.to_be_bytes());
             let octets = self.zone.answer(&self.query, Transport::Tcp, &mut self.answer).octets;
             for record in answers(&self.answer[..octets], self.query.len()) {
-                // What is no address came with the first type already.
-                if record.rtype != qtype && qtype != HOST_TYPES[0] {
-                    continue;
-                }
-                if record.owner_is_question_pointer() {
-                    Line::new(text).record(&label, &record, ttl_s);
-                    if let Some(short) = &short {
-                        Line::new(text).record(short.as_bytes(), &record, ttl_s);
-                    }
-                } else if let Ok(owner) = record.owner() {
-                    Line::new(text).record(owner.to_string().as_bytes(), &record, ttl_s);
-                }
+                Line::new(text).record(&label, &record, ttl_s);
             }
         }
     }
@@ -219,7 +202,7 @@ fn answers(octets: &[u8], question_end: usize) -> impl Iterator<Item = Record<'_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authority::{RecordsFile, Rules, ZoneConfig};
+    use crate::authority::{RecordsFile, Signing, SigningKey, ZoneConfig};
 
     fn written(config: ZoneConfig) -> (Forecast, String) {
         let zone = Zone::new(config).unwrap();
@@ -264,29 +247,24 @@ mod tests {
     }
 
     #[test]
-    fn added_rules_are_in_the_file_or_refused() {
-        let rules = Rules { short: true, types: true, ..Rules::default() };
+    fn each_name_has_all_its_addresses() {
+        let (_, text) = written(ZoneConfig { addresses_per_name: 2, ..config("10.0.0.7/32", 0) });
+        assert!(text.ends_with("010-000-000-007 A 10.0.0.7\n010-000-000-007 A 10.0.0.6\n"), "{text}");
+    }
+
+    #[test]
+    fn what_no_file_holds_is_refused_by_its_option() {
+        let types = Rules { types: true, ..Rules::default() };
         let records = RecordsFile { name: "www".into(), text: "www 60 A 192.0.2.1".into() };
-        let (_, text) = written(ZoneConfig {
-            rules,
-            addresses_per_name: 2,
-            records: Some(records),
-            ..config("10.0.0.7/32", 0)
-        });
-        for line in [
-            "010-000-000-007 A 10.0.0.7",
-            "010-000-000-007 A 10.0.0.6",
-            "10-0-0-7 A 10.0.0.7",
-            "www 60 A 192.0.2.1",
+        let signing = Signing { key: SigningKey::from_seed("x"), inception_s: 0, expiration_s: 1 };
+        for (option, config) in [
+            ("--rules", ZoneConfig { rules: types, ..ZoneConfig::default() }),
+            ("--records", ZoneConfig { records: Some(records), ..ZoneConfig::default() }),
+            ("--signed", ZoneConfig { signing: Some(signing), ..ZoneConfig::default() }),
         ] {
-            assert!(text.lines().any(|written| written == line), "{line} is missing:\n{text}");
+            let refused = ZoneFile::new(&Zone::new(config).unwrap()).unwrap_err().to_string();
+            assert!(refused.contains(&format!("leave out {option}")), "{refused}");
         }
-        for rtype in ["TYPE16 ", "MX ", "TYPE65 "] {
-            assert!(text.contains(&format!("\n10-0-0-7 {rtype}")), "{rtype} is missing:\n{text}");
-        }
-        let rules = Rules { chains: true, ..Rules::default() };
-        let zone = Zone::new(ZoneConfig { rules, ..ZoneConfig::default() }).unwrap();
-        assert!(ZoneFile::new(&zone).unwrap_err().to_string().contains("leave out --rules chains"));
     }
 
     #[test]

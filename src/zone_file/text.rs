@@ -48,15 +48,9 @@ impl<'t> Line<'t> {
                 self.word(b"AAAA ");
                 self.ipv6(*record.rdata.first_chunk()?);
             }
-            rtype::NS => self.host(b"NS ", record)?,
-            rtype::CNAME => self.host(b"CNAME ", record)?,
-            rtype::DNAME => self.host(b"DNAME ", record)?,
-            rtype::PTR => self.host(b"PTR ", record)?,
-            rtype::MX => {
-                self.word(b"MX ");
-                self.number(u16::from_be_bytes(*record.rdata.first_chunk()?).into());
-                self.0.push(b' ');
-                self.name(&record.name_in_rdata(2).ok()?.0);
+            rtype::NS => {
+                self.word(b"NS ");
+                self.name(&record.name_in_rdata(0).ok()?.0);
             }
             rtype::SOA => self.soa(record)?,
             _ => return None,
@@ -75,12 +69,6 @@ impl<'t> Line<'t> {
             self.hex(octet >> 4);
             self.hex(octet & 15);
         }
-    }
-
-    fn host(&mut self, rtype: &[u8], record: &Record<'_>) -> Option<()> {
-        self.word(rtype);
-        self.name(&record.name_in_rdata(0).ok()?.0);
-        Some(())
     }
 
     fn soa(&mut self, record: &Record<'_>) -> Option<()> {

@@ -29,7 +29,7 @@ fn small_bench(extra: &[&str]) {
         assert!(out.join(file).metadata().is_ok_and(|file| file.len() > 10), "{file}");
     }
     if let State::Failed(reason) = &results.state {
-        println!("the machine was too busy to measure: {reason}");
+        println!("SKIPPED {extra:?}: the machine was too busy to measure: {reason}");
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
         return;
     }

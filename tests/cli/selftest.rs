@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use engine::record::{Results, SelfTest};
+use engine::record::{Results, SelfTest, State};
 use sextant::campaign::certificate::Certificate;
 
 use crate::lab::{can, name};
@@ -154,6 +154,29 @@ fn st_a_lab_is_made_for_the_selftest_and_goes_with_it() {
         assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
         assert!(text.contains(&format!("Measurer by {io}, AuthDNS by {auth_io}")), "{text}");
     }
+}
+
+#[test]
+fn st_a_bench_asks_otherwise_where_the_kernel_cannot() {
+    if !can() {
+        return;
+    }
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (out, queries) = (base.path().join("record"), base.path().join("queries.csv"));
+    let small = "bench --path lab --duration 0.3 --repetitions 1 --max-rate 1000 --min-rate 500 --load poisson --queries";
+    let words: Vec<&str> = small.split_ascii_whitespace().collect();
+    let files = [queries.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let output = sextant(&[&words[..], &files].concat());
+    let text = fs::read_to_string(out.join("results.json")).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let results: Results = serde_json::from_str(&text).unwrap();
+    assert!(["gso", "udp"].contains(&results.settings.io.as_str()), "{}", results.settings.io);
+    if let State::Failed(reason) = &results.state {
+        assert!(!reason.contains("back-end"), "{reason}");
+        println!("SKIPPED: the machine was too busy to measure: {reason}");
+        return;
+    }
+    assert!(results.runs[0].trials.iter().all(|trial| trial.load == "poisson"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! When the n-th query is due.
 //!
-//! The schedule is absolute: it is never spread again after a delay and never reset (paper 003 shows what happens to
-//! testers that do), and it never waits for an answer. Only a closed loop ([`Model::is_closed`]) has no schedule: there
+//! The schedule is absolute: it is never spread again after a delay and never reset (Lencse and Pivoda,
+//! *Checking and Increasing the Accuracy of the Dns64perf++ Measurement Tool*, show what happens to testers that do), and it never waits for an answer. Only a closed loop ([`Model::is_closed`]) has no schedule: there
 //! the answers set the pace, and everything that comes of it is labelled so.
 
 mod cursor;

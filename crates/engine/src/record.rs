@@ -437,7 +437,8 @@ pub struct Summary {
     pub p99: u64,
     pub min: u64,
     pub max: u64,
-    /// (max - min) / median * 100 (paper 003, equation 3).
+    /// (max - min) / median * 100 (Lencse and Pivoda, *Checking and Increasing the Accuracy of the Dns64perf++
+    /// Measurement Tool*, equation 3).
     pub dispersion_pct: f64,
     /// Order-statistic confidence interval of the median, where n allows one.
     pub median_interval: Option<MedianInterval>,

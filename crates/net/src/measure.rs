@@ -106,6 +106,19 @@ impl Plan {
     }
 }
 
+/// Whether the back-end can run a trial of this kind: [`Backend::Kernel`] knows few, the others know all.
+///
+/// # Errors
+/// What it cannot do ([`kernel::Refusal`]), or there is no way for it to the server.
+pub fn check(plan: &Plan, workload: &Workload) -> io::Result<()> {
+    if plan.backend != Backend::Kernel {
+        return Ok(());
+    }
+    let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
+    kernel::check(plan, workload, &path)
+        .map_err(|refusal| io::Error::new(io::ErrorKind::Unsupported, refusal))
+}
+
 /// Runs a trial: a thread for each entry of `cpus`, pinned to it. The first one also does the coworker's work. `live` shows
 /// what they count.
 ///

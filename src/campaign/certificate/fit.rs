@@ -63,7 +63,7 @@ pub fn best<'a>(stored: &'a [Stored], needed: &Needed) -> Result<&'a Stored, Str
     best.ok_or(reason)
 }
 
-/// Whether a certificate holds: same program, machine, kernel and boot, path, back-ends and queries, not older than
+/// Whether a certificate holds: same build of the program, machine, kernel and boot, path, back-ends and queries, not older than
 /// [`VALID_FOR`], from trials as long, for rates as high.
 ///
 /// # Errors
@@ -74,6 +74,9 @@ pub fn holds(certificate: &Certificate, needed: &Needed) -> Result<(), String> {
     };
     if certificate.tool != TOOL {
         return differs("the program", &certificate.tool, &TOOL);
+    }
+    if certificate.conditions.program != needed.conditions.program {
+        return Err(format!("another build of {TOOL} made it"));
     }
     same_machine(&certificate.conditions, &needed.conditions)?;
     age(certificate, needed.now)?;
@@ -184,6 +187,7 @@ mod tests {
             let why = holds(&certificate(), &needed).unwrap_err();
             assert!(why.contains(reason), "{why}");
         };
+        refused(&|needed| needed.conditions.program = "x".into(), "another build");
         refused(&|needed| needed.conditions.machine.id = "x".into(), "another machine");
         refused(&|needed| needed.conditions.machine.boot = "x".into(), "started anew");
         refused(

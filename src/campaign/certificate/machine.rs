@@ -1,8 +1,9 @@
-//! Which machine this is, told by hashes: nobody can find the machine by its certificate.
+//! Which machine and which program this is, told by hashes: nobody can find the machine by its certificate.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 
-use ring::digest::{SHA256, digest};
+use ring::digest::{Context, SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use crate::lab::environment::Manifest;
@@ -29,6 +30,8 @@ pub struct Machine {
 /// Where the identities stand; of the first, the one that is there counts.
 const IDENTITIES: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+/// The program of this process (`proc(5)`).
+const PROGRAM: &str = "/proc/self/exe";
 /// An identity in hexadecimal digits, with or without hyphens.
 const IDENTITY_DIGITS: usize = 32;
 /// Octets of a hash that are kept.
@@ -58,9 +61,29 @@ fn hashed(purpose: &str, text: &str) -> Option<String> {
     is_one.then(|| sha256(&format!("sextant certificate {purpose} {identity}"))[..2 * HASH_OCTETS].to_owned())
 }
 
+/// The hash of the file that this process runs, also where another has taken its name; empty if it cannot be read.
+pub(super) fn program() -> String {
+    const PIECE_OCTETS: usize = 1 << 16;
+    let hash = || {
+        let (mut file, mut piece) = (File::open(PROGRAM)?, vec![0; PIECE_OCTETS]);
+        let mut context = Context::new(&SHA256);
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok::<_, io::Error>(hexadecimal(context.finish().as_ref())),
+                length => context.update(&piece[..length]),
+            }
+        }
+    };
+    hash().map(|hash| hash[..2 * HASH_OCTETS].to_owned()).unwrap_or_default()
+}
+
+fn hexadecimal(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
 /// The SHA-256 digest of a text as lower-case hexadecimal digits.
 pub(super) fn sha256(text: &str) -> String {
-    digest(&SHA256, text.as_bytes()).as_ref().iter().map(|octet| format!("{octet:02x}")).collect()
+    hexadecimal(digest(&SHA256, text.as_bytes()).as_ref())
 }
 
 #[cfg(test)]
@@ -79,5 +102,11 @@ mod tests {
             assert_eq!(hashed("machine", other), None, "{other}");
         }
         assert_eq!(Machine::this().boot.len(), 2 * HASH_OCTETS);
+    }
+
+    #[test]
+    fn the_program_is_known_by_its_file() {
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(program(), hexadecimal(digest(&SHA256, &own).as_ref())[..2 * HASH_OCTETS]);
     }
 }

@@ -58,6 +58,9 @@ pub struct Certificate {
 /// What a certificate is about: it holds where these are the same.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
+    /// A hash of the program's file: builds of one version differ. Empty where it cannot be read.
+    #[serde(default)]
+    pub program: String,
     /// The machine.
     pub machine: Machine,
     /// The way of the queries.
@@ -149,6 +152,7 @@ impl Conditions {
         let spec = &target.workload;
         let io = tester.io(target).unwrap_or_else(|_| tester.backend.name().to_owned());
         Self {
+            program: machine::program(),
             machine: Machine::this(),
             path: PathTaken::now(site, tester, target.server),
             measurer: Measurer {

@@ -99,17 +99,6 @@ impl ZoneArgs {
         }
     }
 
-    /// The option whose names and types no zone file can list, if there is one.
-    pub fn beyond_a_file(&self) -> Option<&'static str> {
-        [
-            ("--rules", !self.rules.is_empty()),
-            ("--records", self.records.is_some()),
-            ("--signed", self.signing.signed),
-        ]
-        .into_iter()
-        .find_map(|(option, is_given)| is_given.then_some(option))
-    }
-
     fn rules(&self) -> Rules {
         let has = |rule| self.rules.contains(&rule) || self.rules.contains(&RuleName::All);
         Rules {

@@ -18,7 +18,7 @@ use super::site::{SiteArgs, Stage};
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::certificate::Conditions;
 use crate::campaign::certificate::store::Stored;
-use crate::campaign::{Looped, PathChoice, Plan, Progress, Site, Target, Tester, empty_results};
+use crate::campaign::{Looped, PathChoice, Plan, Progress, SECOND_NS, Site, Target, Tester, empty_results};
 use crate::lab::environment::{Manifest, preflight};
 use crate::lab::peers::{self, RunningPeer};
 use servers::Servers;
@@ -90,6 +90,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     // All that can be wrong with the queries is known before any server is started; where it listens is known after.
     let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), plan.listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
+    args.outputs.keep_list(&mut target)?;
     let progress = Progress::new(args.search.json, &tester.watch);
     let peer = || peers::find(&args.peer).map(|peer| peer.name()).map_err(peer_failure);
     let name = args.dut.map_or_else(peer, |_| Ok("external"))?;
@@ -99,7 +100,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     // In this order: the site goes after all that is at it.
     let Stage { site, looped, .. } = stage.inspect_err(discard)?;
     if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
-        plan.range_qps[1] = KERNEL_MAX_RATE_QPS;
+        plan.range_qps[1] = kernel_max_rate_qps(&target, plan.trial_ns).max(plan.range_qps[0]);
     }
     let servers = Servers::start(args, &site, &tester, &looped.auth).inspect_err(discard)?;
     tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
@@ -153,6 +154,14 @@ fn check_machine(manifest: &Manifest) -> Result<(), Failure> {
 
 /// The highest rate to try where the Measurer is in the kernel, unless told otherwise, in q/s.
 const KERNEL_MAX_RATE_QPS: u64 = 300_000;
+
+/// The same where the names may not suffice: the back-end asks each once in a trial of this length in ns.
+fn kernel_max_rate_qps(target: &Target, trial_ns: u64) -> u64 {
+    let agents = u128::from(target.workload.variation.agent.agents.max(1));
+    let names = u128::from(target.workload.names.size()) * u128::from(SECOND_NS);
+    let enough = names / (u128::from(trial_ns.max(1)) * agents);
+    u64::try_from(enough).unwrap_or(u64::MAX).min(KERNEL_MAX_RATE_QPS)
+}
 
 impl BenchArgs {
     /// The certificate that is good for this bench, or why there is none.

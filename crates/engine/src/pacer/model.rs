@@ -37,7 +37,8 @@ pub enum Model {
         queries: u32,
     },
     /// Closed loop: experiments of 256 queries one after another, as dns64perf2 does. Each of so many slots sends its
-    /// equal share, the next query after the answer to the last; an experiment ends when all have (paper 001, III-B).
+    /// equal share, the next query after the answer to the last; an experiment ends when all have (Lencse, *Performance Analysis
+    /// of MTD64*, III-B).
     Experiments {
         /// A power of two, 1 to 256.
         slots: u32,

@@ -20,6 +20,7 @@ pub(crate) use authority::Place;
 pub use authority::{
     ADDRESSES_MAX, Answerer, AnswererCounters, AnswererOnDevice, HotAnswer, HotZone, SUFFIX_OCTETS_MAX,
 };
+pub use parameters::check;
 pub use reflector::{Reflector, ReflectorCounters};
 pub use refusal::Refusal;
 pub use run::run;

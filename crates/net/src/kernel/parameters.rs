@@ -114,6 +114,14 @@ fn check_workload(plan: &Plan, workload: &Workload, queries: u64) -> Result<(), 
     }
 }
 
+/// Whether the back-end can run a trial of this kind over `path` at all.
+///
+/// # Errors
+/// What it cannot do.
+pub fn check(plan: &Plan, workload: &Workload, path: &Path) -> Result<(), Refusal> {
+    Parameters::new(plan, workload, path, 1).map(drop)
+}
+
 impl Parameters {
     /// Makes them, for so many lanes.
     pub(super) fn new(plan: &Plan, workload: &Workload, path: &Path, lanes: usize) -> Result<Self, Refusal> {
