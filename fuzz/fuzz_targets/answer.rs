@@ -14,7 +14,8 @@ use sextant::authority::{
 const UDP_OCTETS: usize = 512;
 const HEADER_OCTETS: usize = 12;
 
-const RECORDS: &str = "www A 192.0.2.1\nb.c TXT text\nold DNAME new\nx.new AAAA 2001:db8::1\nalias CNAME www\n";
+const RECORDS: &str =
+    "www A 192.0.2.1\nb.c TXT text\nold DNAME new\nx.new AAAA 2001:db8::1\nalias CNAME www\n";
 
 /// The plain zone, and a signed one with everything in it.
 static ZONES: LazyLock<[Zone; 2]> = LazyLock::new(|| {
