@@ -37,8 +37,10 @@ unit:
 docs:
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
-# The answer function, and the program in the kernel against it (as root), each for so long; needs 'cargo install cargo-fuzz'.
+# The answer function, and the program in the kernel against it (as root), each for so long.
 fuzz:
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || \
+	    { echo "make fuzz needs cargo-fuzz: cargo install cargo-fuzz (and a C++ compiler)" >&2; exit 1; }
 	for target in answer xdp_answer; do \
 	    mkdir -p fuzz/corpus/$$target && \
 	    $(CARGO) fuzz run --fuzz-dir fuzz -s none $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \

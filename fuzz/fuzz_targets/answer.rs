@@ -6,26 +6,43 @@ use std::sync::LazyLock;
 use domain::base::Message;
 use domain::base::name::ToLabelIter;
 use libfuzzer_sys::fuzz_target;
-use sextant::authority::{ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig};
+use sextant::authority::{
+    ANSWER_OCTETS_MAX, RecordsFile, Rules, Signing, SigningKey, Transport, Zone, ZoneConfig,
+};
 
 /// The least that every client takes over UDP (RFC 1035 4.2.1), and the header.
 const UDP_OCTETS: usize = 512;
 const HEADER_OCTETS: usize = 12;
 
-static ZONE: LazyLock<Zone> = LazyLock::new(|| {
-    let config = ZoneConfig { aaaa_share_percent: 50, ..ZoneConfig::default() };
-    Zone::new(config).expect("the default suffix is one")
+const RECORDS: &str =
+    "www A 192.0.2.1\nb.c TXT text\nold DNAME new\nx.new AAAA 2001:db8::1\nalias CNAME www\n";
+
+/// The plain zone, and a signed one with everything in it.
+static ZONES: LazyLock<[Zone; 2]> = LazyLock::new(|| {
+    let plain = ZoneConfig { aaaa_share_percent: 50, ..ZoneConfig::default() };
+    let key = SigningKey::from_seed("fuzz");
+    let full = ZoneConfig {
+        names: "10.0.0.0/8".parse().ok(),
+        rules: Rules { short: true, wildcard: true, chains: true, types: true, reverse: true },
+        addresses_per_name: 3,
+        records: Some(RecordsFile { name: "records".into(), text: RECORDS.into() }),
+        signing: Some(Signing { key, inception_s: 1, expiration_s: 2 }),
+        ..plain.clone()
+    };
+    [plain, full].map(|config| Zone::new(config).expect("a zone"))
 });
 
 fuzz_target!(|query: &[u8]| {
     let mut answer = [0; 65_535];
-    let octets = ZONE.respond(query, Transport::Tcp, &mut answer);
-    check(query, &answer[..octets], 65_535);
-    let octets = ZONE.respond(query, Transport::Udp, &mut answer[..ANSWER_OCTETS_MAX]);
-    check(query, &answer[..octets], udp_limit(query));
-    // A buffer that is too small is no reason to panic or to write beyond its end.
-    let small = query.len() % (UDP_OCTETS + 1);
-    assert!(ZONE.respond(query, Transport::Udp, &mut answer[..small]) <= small);
+    for zone in ZONES.iter() {
+        let octets = zone.respond(query, Transport::Tcp, &mut answer);
+        check(query, &answer[..octets], 65_535);
+        let octets = zone.respond(query, Transport::Udp, &mut answer[..ANSWER_OCTETS_MAX]);
+        check(query, &answer[..octets], udp_limit(query));
+        // A buffer that is too small is no reason to panic or to write beyond its end.
+        let small = query.len() % (UDP_OCTETS + 1);
+        assert!(zone.respond(query, Transport::Udp, &mut answer[..small]) <= small);
+    }
 });
 
 /// What the answer over UDP may have at most: what the client's OPT says, but not less than 512 (RFC 6891 6.2.3).

@@ -131,6 +131,8 @@ impl Connection {
             let length = usize::from(u16::from_be_bytes(*prefix));
             if length > QUERY_OCTETS_MAX {
                 counted.count(&Reply::plain(Answer { octets: 0, kind: QueryKind::Malformed }));
+                // What was answered before it is not held back.
+                self.write();
                 self.state = State::Closed;
                 return false;
             }

@@ -24,6 +24,8 @@ use super::zone::{ANSWER_OCTETS_MAX, Transport};
 const LOOKS_BEFORE_SLEEP: u32 = 200;
 /// The pause after a device reported an error, so that a broken one does not keep a processor busy.
 const FAILURE_PAUSE: Duration = Duration::from_millis(10);
+/// How long to wait for a device that took no answers, in ns: no event tells when it can.
+const UNSENT_PAUSE_NS: u64 = 1_000_000;
 /// Answers that faults may keep waiting in one thread, as at a socket.
 const DELAYED_MAX: usize = 1 << 17;
 
@@ -153,9 +155,7 @@ impl Thread {
         started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended at its start")))?;
         Ok(handle)
     }
-}
 
-impl Thread {
     fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
@@ -197,7 +197,7 @@ impl Server {
                 }
                 Ok(_) => looks = 0,
                 Err(_) => {
-                    self.failures.fetch_add(1, Ordering::Relaxed);
+                    self.note_failure();
                     std::thread::sleep(FAILURE_PAUSE);
                 }
             }
@@ -209,19 +209,30 @@ impl Server {
 
     /// Answers what is there, at all rings; returns how many queries that were.
     fn serve(&mut self) -> io::Result<usize> {
-        let mut taken = 0;
+        let (mut taken, mut result) = (0, Ok(()));
         for index in 0..self.rings.len() {
             let mut traffic = Traffic::default();
-            let served = self.serve_ring(index, &mut traffic);
+            match self.serve_ring(index, &mut traffic) {
+                Ok(served) => taken += served,
+                // A device that is down must not keep those of others waiting.
+                Err(error) => result = Err(error),
+            }
             if traffic != Traffic::default() {
                 self.shared.traffic.add(traffic);
             }
-            taken += served?;
         }
         if self.delayed.next_due_ns().is_some() {
-            self.send_due()?;
+            result = result.and(self.send_due());
+        }
+        match result {
+            Err(_) if taken > 0 => self.note_failure(),
+            result => result?,
         }
         Ok(taken)
+    }
+
+    fn note_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
     fn serve_ring(&mut self, index: usize, traffic: &mut Traffic) -> io::Result<usize> {
@@ -273,8 +284,9 @@ impl Server {
     /// Waits until there is something to do.
     fn sleep(&mut self) -> io::Result<()> {
         self.note_drops();
-        let due = self.delayed.next_due_ns();
-        let timeout_ns = due.map(|due_ns| due_ns.saturating_sub(clock::monotonic_ns()));
+        let due = self.delayed.next_due_ns().map(|due_ns| due_ns.saturating_sub(clock::monotonic_ns()));
+        let unsent = self.rings.iter().any(ServiceRing::has_pending).then_some(UNSENT_PAUSE_NS);
+        let timeout_ns = due.into_iter().chain(unsent).min();
         xdp::wait(&self.rings, &*self.waker, timeout_ns)
     }
 

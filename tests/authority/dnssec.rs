@@ -91,7 +91,9 @@ fn check_signatures(sets: &Sets<'_>, key: &UnparsedPublicKey<Vec<u8>>) -> Result
         }
         let signatures = sets.get(&(owner.clone(), Rtype::RRSIG)).unwrap_or(&empty);
         let verified = signatures.iter().any(|(_, data)| match data {
-            AllRecordData::Rrsig(rrsig) if rrsig.type_covered() == *rtype => verify(rrsig, set, key).is_ok(),
+            AllRecordData::Rrsig(rrsig) if rrsig.type_covered() == *rtype => {
+                rrsig.labels() == set[0].0.rrsig_label_count() && verify(rrsig, set, key).is_ok()
+            }
             _ => false,
         });
         ensure(verified, format!("{owner} {rtype} is not signed"))?;

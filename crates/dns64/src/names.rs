@@ -172,6 +172,7 @@ pub fn has_aaaa(address: Ipv4Addr, share_percent: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_range_is_widened_as_far_as_it_must() {
@@ -183,7 +184,6 @@ mod tests {
         assert_eq!(widened(1 << 32).as_deref(), Some("0.0.0.0/0"));
         assert_eq!(widened((1 << 32) + 1), None);
     }
-    use proptest::prelude::*;
 
     #[test]
     fn names_follow_their_addresses() {

@@ -125,7 +125,7 @@ impl Signer {
         let Signing { inception_s, expiration_s, .. } = self.signing;
         let mut rdata = Vec::with_capacity(18 + 255 + 64);
         rdata.extend(set.rtype.to_be_bytes());
-        rdata.extend([ALGORITHM, set.owner.labels().count() as u8]);
+        rdata.extend([ALGORITHM, label_count(&set.owner)]);
         rdata.extend([set.ttl_s, expiration_s, inception_s].map(u32::to_be_bytes).concat());
         rdata.extend(self.key_tag.to_be_bytes());
         rdata.extend(apex.to_lowercase().as_wire());
@@ -146,6 +146,13 @@ impl Signer {
             dnskey: format!("{KEY_FLAGS} {PROTOCOL} {ALGORITHM} {key}"),
         }
     }
+}
+
+/// The labels of a name without the asterisk of a wildcard (RFC 4034 3.1.3): more would mark the signature as wrong, fewer the
+/// owner as made of a wildcard.
+fn label_count(owner: &Name) -> u8 {
+    let is_wildcard = owner.labels().next() == Some(b"*");
+    (owner.labels().count() - usize::from(is_wildcard)) as u8
 }
 
 /// The records in canonical form and order (RFC 4034 6).
@@ -215,6 +222,13 @@ mod tests {
             signature,
             "oL9krJun7xfBOIWcGHi7mag5/hdZrKWw15jPGrHpjQeRAvTdszaPD+QLs3fx8A4M3e23mRZ9VrbpMngwcrqNAg=="
         );
+    }
+
+    #[test]
+    fn the_asterisk_of_a_wildcard_is_no_label() {
+        for (owner, labels) in [("*.any.test", 2), ("a.*.test", 3), ("test", 1), (".", 0)] {
+            assert_eq!(label_count(&Name::from_text(owner).unwrap()), labels, "{owner}");
+        }
     }
 
     #[test]

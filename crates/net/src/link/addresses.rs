@@ -33,13 +33,18 @@ pub fn addresses() -> io::Result<Vec<Assigned>> {
         // SAFETY: the entry's address is null or one of its family.
         if let Some(address) = unsafe { address(entry.ifa_addr) } {
             // SAFETY: every entry has a name with its end.
-            let device = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
-            found.push(Assigned { device, address });
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy();
+            found.push(Assigned { device: without_label(&name).to_owned(), address });
         }
     }
     // SAFETY: the list that the call has made, and nothing refers to it any more.
     unsafe { libc::freeifaddrs(first) };
     Ok(found)
+}
+
+/// An IPv4 address may have a label of its own, such as `eth0:1`; no device has a colon in its name.
+fn without_label(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(device, _)| device)
 }
 
 /// The address of a socket address of a family that has one.
@@ -71,6 +76,11 @@ unsafe fn address(socket_address: *const libc::sockaddr) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_not_of_the_device() {
+        assert_eq!([without_label("eth0:1"), without_label("eth0.7")], ["eth0", "eth0.7"]);
+    }
 
     #[test]
     fn the_loopback_has_its_address() {

@@ -139,6 +139,11 @@ impl ServiceRing {
         Ok(Served { refused: self.socket.take_refused(), ..Served::default() })
     }
 
+    /// Whether answers are in line that the device has not taken.
+    pub fn has_pending(&self) -> bool {
+        self.socket.has_pending()
+    }
+
     /// Datagrams that were dropped because the ring was full.
     pub fn drops(&self) -> u64 {
         self.socket.statistics().map_or(0, |statistics| statistics.rx_ring_full + statistics.rx_dropped)
