@@ -176,7 +176,7 @@ fn st_a_bench_asks_otherwise_where_the_kernel_cannot() {
         println!("SKIPPED: the machine was too busy to measure: {reason}");
         return;
     }
-    assert!(results.runs[0].trials.iter().all(|trial| trial.load == "poisson"));
+    assert!(results.runs[0].trials.iter().all(|trial| trial.load.starts_with("poisson")));
 }
 
 #[test]
