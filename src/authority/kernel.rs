@@ -142,12 +142,14 @@ pub(super) fn sites(listen: &[SocketAddr], device: Option<&str>) -> Result<Vec<S
     let mut without = None;
     for &listen in listen {
         for found in matching(listen, &assigned) {
-            let device =
-                Device::named(&found.device).and_then(|device| device.below_vlans()).map_err(look)?;
-            if let Err(error) = device.hardware_address() {
-                without = Some(error);
-                continue;
-            }
+            let device = match device_below(found).map_err(look)? {
+                Ok(device) => device,
+                // The sockets have this address.
+                Err(refusal) => {
+                    without = Some(refusal);
+                    continue;
+                }
+            };
             let address = SocketAddr::new(found.address, listen.port());
             match sites.iter_mut().find(|site| site.device == device) {
                 Some(site) => site.addresses.push(address),
@@ -157,7 +159,7 @@ pub(super) fn sites(listen: &[SocketAddr], device: Option<&str>) -> Result<Vec<S
     }
     match (sites.is_empty(), without) {
         (false, _) => Ok(sites),
-        (true, Some(error)) => Err(no_ethernet(&error)),
+        (true, Some(refusal)) => Err(refusal),
         (true, None) => {
             let reason = "no device has one of the addresses; name it with --device, or use --io udp";
             Err(IoRefusal::Usage(reason.to_owned()))
@@ -165,8 +167,27 @@ pub(super) fn sites(listen: &[SocketAddr], device: Option<&str>) -> Result<Vec<S
     }
 }
 
+/// The device where a program sees the frames to an address as they were sent, or why there is none.
+fn device_below(found: &Assigned) -> io::Result<Result<Device, IoRefusal>> {
+    let own = Device::named(&found.device)?;
+    let device = own.below_vlans()?;
+    Ok(match device.hardware_address() {
+        Err(error) => Err(no_ethernet(&error)),
+        Ok(_) if device != own && device.hides_vlan_tags()? => Err(hidden_tags(&own, &device)),
+        Ok(_) => Ok(device),
+    })
+}
+
 fn no_ethernet(error: &io::Error) -> IoRefusal {
     IoRefusal::Usage(format!("{error}: listen on an address of an Ethernet device, or use --io udp"))
+}
+
+fn hidden_tags(vlan: &Device, below: &Device) -> IoRefusal {
+    let (vlan, below) = (&vlan.name, &below.name);
+    IoRefusal::Usage(format!(
+        "{below} takes off the VLAN tags of {vlan} before an XDP program sees them: switch that off ('ethtool -K {below} \
+         rxvlan off', of a veth also 'txvlan off' at its peer), or use --device {vlan}, or --io udp"
+    ))
 }
 
 /// The addresses of this machine that an address to listen on stands for.

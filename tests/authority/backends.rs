@@ -171,6 +171,44 @@ fn vlan_tags_come_back_with_the_answers() {
     ask_through_vlans(Io::Kernel, &lab, &zone);
 }
 
+/// Runs `ip` with these words, which must succeed.
+fn ip(words: &str) {
+    let done = std::process::Command::new("ip").args(words.split(' ')).output().unwrap();
+    assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// A device that takes off VLAN tags before programs see them, as a veth does: the answers would leave without.
+#[test]
+fn vlan_devices_whose_tags_are_hidden_are_served_by_sockets_or_on_themselves() {
+    if !can_run() {
+        return;
+    }
+    let lab = lab("hid");
+    for (role, to, number) in [(Role::Tester, Role::Auth, 1), (Role::Auth, Role::Tester, 2)] {
+        let (namespace, below) = (lab.namespace(role), lab.end(role, to).device);
+        ip(&format!("-n {namespace} link add link {below} name v7 type vlan id 7"));
+        ip(&format!("-n {namespace} address add 192.0.2.{number}/24 dev v7"));
+        ip(&format!("-n {namespace} link set v7 up"));
+    }
+    let zone = Arc::new(Zone::new(ZoneConfig { aaaa_share_percent: 50, ..ZoneConfig::default() }).unwrap());
+    let server: SocketAddr = "192.0.2.2:53".parse().unwrap();
+    let config = |io, device: Option<&str>| AuthorityConfig {
+        listen: vec![server],
+        io,
+        device: device.map(str::to_owned),
+        ..AuthorityConfig::default()
+    };
+    for io in [Io::Kernel, Io::Xdp] {
+        let (is_usage, text) = refusal(&lab, &zone, &config(io, None));
+        assert!(is_usage && text.contains("takes off the VLAN tags of v7"), "{text}");
+    }
+    for (io, device) in [(Io::Auto, None), (Io::Kernel, Some("v7")), (Io::Xdp, Some("v7"))] {
+        let authority = start_soon(&lab, &zone, &config(io, device));
+        assert_eq!(authority.io(), if io == Io::Auto { Io::Udp } else { io });
+        ask(&lab, &zone, server, 50);
+    }
+}
+
 /// Asks all addresses and returns what was counted.
 fn ask_by(io: Io, lab: &Lab, zone: &Arc<Zone>) -> Counters {
     let config = AuthorityConfig { listen: listen(lab), io, ..AuthorityConfig::default() };

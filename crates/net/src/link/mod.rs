@@ -112,6 +112,16 @@ impl Device {
         Ok(device)
     }
 
+    /// Whether it takes VLAN tags off frames before a program sees them (`rx-vlan-hw-parse`): the program cannot tell the VLANs
+    /// apart, and its answers leave without tags.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn hides_vlan_tags(&self) -> io::Result<bool> {
+        let active = self.features()?.active;
+        Ok(["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"].iter().any(|feature| active.contains(*feature)))
+    }
+
     /// Its Ethernet address.
     ///
     /// # Errors
