@@ -222,4 +222,18 @@ mod tests {
             prop_assert!(ours >= theirs);
         }
     }
+
+    #[test]
+    fn an_opt_record_with_a_name_is_malformed() {
+        let question = [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, b'x', 0, 0, 1, 0, 1];
+        let opt = [0, 41, 4, 208, 0, 0, 0, 0, 0, 0];
+        let edns = |owner: &[u8]| {
+            let query = [&question[..], owner, &opt].concat();
+            Message::parse(&query).unwrap().edns().map(|edns| edns.is_some())
+        };
+        assert_eq!(edns(&[0]), Ok(true));
+        for owner in [&[0xc0, 12][..], &[0xd6, 0], &[1, b'x', 0]] {
+            assert!(edns(owner).is_err(), "{owner:?}");
+        }
+    }
 }

@@ -134,7 +134,7 @@ impl<'a> Message<'a> {
     /// What the OPT record says, if there is one (RFC 6891 6.1).
     ///
     /// # Errors
-    /// Malformed records, or more than one OPT.
+    /// Malformed records, more than one OPT, or one with another name than the root.
     pub fn edns(&self) -> Result<Option<Edns>, Malformed> {
         let mut found = None;
         for record in self.records() {
@@ -144,6 +144,10 @@ impl<'a> Message<'a> {
             }
             if found.is_some() {
                 return Err(Malformed("more than one OPT record"));
+            }
+            // The name must be the root's (RFC 6891 6.1.2).
+            if self.octets().get(record.owner_at) != Some(&0) {
+                return Err(Malformed("an OPT record with a name"));
             }
             let [extended_rcode, version, high, _] = record.ttl.to_be_bytes();
             found = Some(Edns {
