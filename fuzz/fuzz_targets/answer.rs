@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use domain::base::Message;
+use domain::base::iana::Rtype;
 use domain::base::name::ToLabelIter;
 use libfuzzer_sys::fuzz_target;
 use sextant::authority::{
@@ -45,10 +46,13 @@ fuzz_target!(|query: &[u8]| {
     }
 });
 
-/// What the answer over UDP may have at most: what the client's OPT says, but not less than 512 (RFC 6891 6.2.3).
+/// What the answer over UDP may have at most: what the client's OPT says, but not less than 512 (RFC 6891 6.2.3). Its
+/// options, which may be malformed, are nobody's concern.
 fn udp_limit(query: &[u8]) -> usize {
-    let payload = Message::from_octets(query).ok().and_then(|query| query.opt());
-    payload.map_or(UDP_OCTETS, |opt| usize::from(opt.udp_payload_size()).max(UDP_OCTETS))
+    let Ok(message) = Message::from_octets(query) else { return UDP_OCTETS };
+    let Ok(additional) = message.additional() else { return UDP_OCTETS };
+    let opt = additional.flatten().find(|record| record.rtype() == Rtype::OPT);
+    opt.map_or(UDP_OCTETS, |opt| usize::from(opt.class().to_int()).max(UDP_OCTETS))
 }
 
 fn check(query: &[u8], answer: &[u8], limit: usize) {
