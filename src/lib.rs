@@ -11,7 +11,6 @@ pub mod echo;
 pub mod lab;
 mod listen;
 pub mod output;
-pub mod proxy;
 pub mod report;
 pub mod workload_file;
 pub mod zone_file;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use sextant::proxy::{Config, Server};
+use proxy::{Config, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// A DNS64 forwarder: answers AAAA questions for IPv4-only names with addresses under a NAT64 prefix (RFC 6147).

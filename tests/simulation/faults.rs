@@ -5,8 +5,8 @@
 
 use engine::pacer::SECOND_NS;
 use engine::record::Trial;
+use proxy::Stats;
 use sextant::authority::faults::{Counts, Kind};
-use sextant::proxy::Stats;
 
 use crate::CLEAN;
 use crate::lab::{Lab, Planted};

@@ -12,12 +12,12 @@ use engine::trial::{OwnFaults, Tolerance, Validity, conclude};
 use engine::workload::{Variation, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use net::sim::{Conditions, Host, Network, Packet};
+use proxy::inflight::{Channel, Client};
+use proxy::{Machine, Output, Settings, Stats};
 use sextant::authority::faults::{Counts, Faults};
 use sextant::authority::{
     ANSWER_OCTETS_MAX, Delayed, Observation, Observer, Query, Responder, Transport, Zone, ZoneConfig,
 };
-use sextant::proxy::inflight::{Channel, Client};
-use sextant::proxy::{Machine, Output, Settings, Stats};
 
 /// A server of known capacity.
 #[derive(Clone, Copy, Debug)]

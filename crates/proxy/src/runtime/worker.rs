@@ -10,10 +10,10 @@ use super::ServerError;
 use super::outlet::{BATCH, Outlet};
 use super::sockets::ThreadSockets;
 use super::tcp_clients::take_frame;
-use crate::proxy::config::Config;
-use crate::proxy::inflight::{Channel, Client};
-use crate::proxy::machine::Machine;
-use crate::proxy::stats::Stats;
+use crate::config::Config;
+use crate::inflight::{Channel, Client};
+use crate::machine::Machine;
+use crate::stats::Stats;
 
 /// Room for one datagram: more than any client or server sends after EDNS with 1232 octets.
 const DATAGRAM_OCTETS: usize = 4096;

@@ -3,8 +3,8 @@
 use dns64::rule::{self, Step};
 
 use super::{Machine, Output};
-use crate::proxy::answer::{self, QUERY_OCTETS_MAX};
-use crate::proxy::inflight::{Query, Stage, Way};
+use crate::answer::{self, QUERY_OCTETS_MAX};
+use crate::inflight::{Query, Stage, Way};
 
 impl Machine {
     pub(super) fn ids_index(&self, upstream: usize, socket: usize) -> usize {

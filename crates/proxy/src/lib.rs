@@ -3,6 +3,7 @@
 //! The corridor: client datagram -> [`screen`] (policy) -> cache (none yet) -> [`inflight`] -> [`upstreams`] ->
 //! [`dns64::rule`] -> [`answer`]. [`machine`] walks it, told the time and handed the octets; [`runtime`] owns the
 //! sockets, one machine for each thread.
+#![forbid(unsafe_code)]
 
 pub mod answer;
 pub mod config;

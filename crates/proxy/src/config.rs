@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let config = parse(include_str!("../../dist/dns64d.toml"));
+        let config = parse(include_str!("../../../dist/dns64d.toml"));
         assert_eq!(config.warnings, [""; 0]);
         let config = parse(
             "listen = ['[::1]:5300']\nupstreams = ['[2001:db8::1]:54', '192.0.2.1']\n\

@@ -11,7 +11,7 @@ use dns64::{Prefix, Range};
 use toml::Spanned;
 
 use super::{Config, ConfigError, Place, Raw, RawDns64, RawUpstream};
-use crate::proxy::settings::{IN_FLIGHT_MAX, Settings, local_networks};
+use crate::settings::{IN_FLIGHT_MAX, Settings, local_networks};
 
 type Result<T> = std::result::Result<T, ConfigError>;
 

@@ -1,13 +1,13 @@
 //! dns64d's state machine against a scripted network: forged and late answers, timeouts, truncation, limits.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../crates/dns64/tests/support/mod.rs"]
+#[path = "../../dns64/tests/support/mod.rs"]
 mod support;
 mod talk;
 
 use dns64::wire::{Header, Message, rcode};
 use proptest::prelude::*;
-use sextant::proxy::Settings;
+use proxy::Settings;
 use support::{lines, query, reply};
 use talk::{Asked, MS, Sent, Talk, Way, settings, tcp_client, udp_client};
 
@@ -375,8 +375,7 @@ fn a_question_compressed_into_the_header_is_a_mismatch() {
 #[test]
 fn refusals_answer_at_once_and_cost_no_slot() {
     let mut talk = Talk::new(settings());
-    let stranger =
-        sextant::proxy::inflight::Client { address: "192.0.2.9:99".parse().unwrap(), ..udp_client() };
+    let stranger = proxy::inflight::Client { address: "192.0.2.9:99".parse().unwrap(), ..udp_client() };
     talk.machine.handle_client(1, stranger, &query(1, A, Some((4096, true))), &mut talk.sent);
     let answer = talk.answer();
     assert_eq!((Header::parse(&answer).unwrap().rcode(), lines(&answer)), (5, vec!["opt 1232".to_owned()]));
@@ -440,7 +439,7 @@ fn ids_in_flight_on_one_socket_are_unique() {
 fn ids_and_ports_cannot_be_foretold_from_the_ones_before() {
     let draw = |seed| {
         let mut talk = Talk::new(settings());
-        talk.machine = sextant::proxy::Machine::new(settings(), seed);
+        talk.machine = proxy::Machine::new(settings(), seed);
         let draws: Vec<(u16, Way)> = (0..64)
             .map(|_| {
                 talk.client_asks(A);

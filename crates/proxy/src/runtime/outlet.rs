@@ -8,10 +8,10 @@ use net::udp::{SendBatch, UdpSocket};
 use super::sockets::ThreadSockets;
 use super::tcp_clients::TcpClients;
 use super::tcp_upstreams::TcpUpstreams;
-use crate::proxy::answer::QUERY_OCTETS_MAX;
-use crate::proxy::config::Config;
-use crate::proxy::inflight::{Channel, Client};
-use crate::proxy::machine::Output;
+use crate::answer::QUERY_OCTETS_MAX;
+use crate::config::Config;
+use crate::inflight::{Channel, Client};
+use crate::machine::Output;
 
 /// Datagrams in one system call.
 pub(super) const BATCH: usize = 64;

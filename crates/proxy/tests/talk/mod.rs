@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use dns64::wire::{Header, Message};
-use sextant::proxy::inflight::{Channel, Client};
-use sextant::proxy::{Machine, Output, Settings, Stats};
+use proxy::inflight::{Channel, Client};
+use proxy::{Machine, Output, Settings, Stats};
 
 use crate::support::{lines, query, question, reply};
 
@@ -43,7 +43,7 @@ impl Output for Sent {
     }
 
     fn to_upstream(&mut self, upstream: usize, socket: usize, write: impl FnOnce(&mut [u8]) -> usize) {
-        let mut octets = vec![0; sextant::proxy::answer::QUERY_OCTETS_MAX];
+        let mut octets = vec![0; proxy::answer::QUERY_OCTETS_MAX];
         let length = write(&mut octets);
         octets.truncate(length);
         self.queries.push_back(Asked { upstream, way: Way::Udp { socket }, octets });

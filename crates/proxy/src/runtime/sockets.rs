@@ -7,7 +7,7 @@ use std::sync::Arc;
 use net::udp::{Options, UdpSocket};
 
 use super::ServerError;
-use crate::proxy::config::Config;
+use crate::config::Config;
 
 /// Room for the bursts of all clients; the kernel grants less where it must.
 const CLIENT_BUFFER_OCTETS: usize = 8 << 20;

@@ -1,14 +1,14 @@
 //! Scripted conversations: RFC 6147 as a client and the upstream servers see it.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../crates/dns64/tests/support/mod.rs"]
+#[path = "../../dns64/tests/support/mod.rs"]
 mod support;
 mod talk;
 
 use dns64::reverse::Style;
 use dns64::rule::OnAaaaError;
 use dns64::wire::{Header, Message, rcode};
-use sextant::proxy::Settings;
+use proxy::Settings;
 use support::{lines, query};
 use talk::{MS, Talk, settings};
 
