@@ -4,7 +4,7 @@
 mod support;
 
 use dns64::rewrite::Asked;
-use dns64::rule::{Mapping, OnAaaaError, Policy, Step, next_step, strip, synthesize};
+use dns64::rule::{Mapping, OnAaaaError, Policy, Spread, Step, Treatment, next_step, strip, synthesize};
 use dns64::wire::{Header, Message, Name, Question, rcode, rtype};
 use dns64::{Prefix, Range, reverse};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn policy(prefixes: &[&str]) -> Policy {
 /// The step after a reply with these records to `www.example.com AAAA`.
 fn step(policy: &Policy, asked: &Asked, rcode: u8, records: &[&str]) -> Step {
     let octets = reply(1, "www.example.com AAAA", rcode, records);
-    next_step(policy, asked, Some(&Message::parse(&octets).unwrap()))
+    next_step(policy, Treatment::Rule, asked, Some(&Message::parse(&octets).unwrap()))
 }
 
 fn default_step(rcode: u8, records: &[&str]) -> Step {
@@ -40,7 +40,7 @@ fn synthesis(
     let octets = reply(1, &question.replace("AAAA", "A"), rcode, records);
     let mut out = [0; 1232];
     let a_reply = Message::parse(&octets).unwrap();
-    let (written, _) = synthesize(policy, &asked, &a_reply, ttl_cap_s, &mut out).unwrap();
+    let (written, _) = synthesize(policy, 0, &asked, &a_reply, ttl_cap_s, &mut out).unwrap();
     let answer = Message::parse(&out[..written.octets]).unwrap();
     assert_eq!((answer.header.id, answer.question), (asked.id, asked.question));
     (answer.header.flags, lines(&out[..written.octets]))
@@ -56,7 +56,7 @@ fn section_7_1_and_7_2_ipv6_network_to_ipv4_internet() {
     let policy = policy(&["64:ff9b::/96"]);
     let h2 = asked("h2.example.com AAAA");
     let empty = reply(1, "h2.example.com AAAA", 0, &["ns example.com 3600 SOA 3600"]);
-    let next = next_step(&policy, &h2, Some(&Message::parse(&empty).unwrap()));
+    let next = next_step(&policy, Treatment::Rule, &h2, Some(&Message::parse(&empty).unwrap()));
     assert_eq!(next, Step::AskA { ttl_cap_s: 3600 });
     let (_, answer) =
         synthesis(&policy, "h2.example.com AAAA", 3600, 0, &["an h2.example.com 300 A 192.0.2.1"]);
@@ -82,7 +82,7 @@ fn point_1_another_class_or_type_passes() {
     for other in ["A", "MX", "HTTPS", "ANY", "PTR"] {
         let other = asked(&format!("www.example.com {other}"));
         assert_eq!(step(&Policy::default(), &other, 0, &[]), Step::PassThrough);
-        assert_eq!(next_step(&Policy::default(), &other, None), Step::Fail);
+        assert_eq!(next_step(&Policy::default(), Treatment::Rule, &other, None), Step::Fail);
     }
 }
 
@@ -104,7 +104,7 @@ fn point_3_a_name_error_passes_and_other_errors_ask_for_a() {
 #[test]
 fn point_3_a_timeout_counts_as_an_error() {
     let question = asked("www.example.com AAAA");
-    assert_eq!(next_step(&Policy::default(), &question, None), CAP_600);
+    assert_eq!(next_step(&Policy::default(), Treatment::Rule, &question, None), CAP_600);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn point_3_the_operator_may_choose_to_fail() {
     let fail = Policy { on_aaaa_error: OnAaaaError::Fail, ..Policy::default() };
     let question = asked("www.example.com AAAA");
     assert_eq!(step(&fail, &question, rcode::SERVFAIL, &[]), Step::PassThrough);
-    assert_eq!(next_step(&fail, &question, None), Step::Fail);
+    assert_eq!(next_step(&fail, Treatment::Rule, &question, None), Step::Fail);
     assert_eq!(step(&fail, &question, 0, &[]), CAP_600, "an empty answer is no error");
 }
 
@@ -135,7 +135,10 @@ fn point_3_the_extended_rcode_counts() {
     let extended_at = octets.len() - 6;
     octets[extended_at] = 1;
     let message = Message::parse(&octets).unwrap();
-    assert_eq!(next_step(&Policy::default(), &asked("www.example.com AAAA"), Some(&message)), CAP_600);
+    assert_eq!(
+        next_step(&Policy::default(), Treatment::Rule, &asked("www.example.com AAAA"), Some(&message)),
+        CAP_600
+    );
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn point_5_a_chain_without_end_is_malformed() {
     };
     let mut out = [0; 1232];
     let mut synthesis = |octets: &[u8]| {
-        synthesize(&Policy::default(), &question, &Message::parse(octets).unwrap(), 600, &mut out)
+        synthesize(&Policy::default(), 0, &question, &Message::parse(octets).unwrap(), 600, &mut out)
     };
     assert!(synthesis(&reply(1, "www.example.com A", 0, &looped)).is_err());
     assert!(synthesis(&long(15)).is_ok());
@@ -289,7 +292,7 @@ fn point_6_an_extended_error_of_the_a_query_is_servfail() {
     let mut out = [0; 512];
     let a_reply = Message::parse(&octets).unwrap();
     let question = asked("www.example.com AAAA");
-    synthesize(&Policy::default(), &question, &a_reply, 600, &mut out).unwrap();
+    synthesize(&Policy::default(), 0, &question, &a_reply, 600, &mut out).unwrap();
     assert_eq!(Header::parse(&out).unwrap().rcode(), rcode::SERVFAIL);
 }
 
@@ -456,7 +459,7 @@ fn point_14_synthesized_answers_are_neither_authentic_nor_authoritative() {
     let mut out = [0; 512];
     let asked = Asked { checking_disabled: true, recursion_desired: false, ..asked("www.example.com AAAA") };
     let a_reply = Message::parse(&octets).unwrap();
-    synthesize(&policy(&["2001:db8::/96"]), &asked, &a_reply, 600, &mut out).unwrap();
+    synthesize(&policy(&["2001:db8::/96"]), 0, &asked, &a_reply, 600, &mut out).unwrap();
     let header = Header::parse(&out).unwrap();
     assert_eq!(header.flags, Header::QR | Header::RA | Header::CD);
 }
@@ -469,14 +472,14 @@ fn an_answer_that_does_not_fit_is_truncated() {
     let policy = policy(&["2001:db8::/96"]);
     let mut out = [0; 512];
     let (written, synthesized) =
-        synthesize(&policy, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
+        synthesize(&policy, 0, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
     assert!(written.truncated && synthesized == 0);
     let answer = Message::parse(&out[..written.octets]).unwrap();
     assert!(answer.header.has(Header::TC));
     assert_eq!(answer.header.counts, [1, 0, 0, 0]);
     let mut out = [0; 1232];
     let (written, synthesized) =
-        synthesize(&policy, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
+        synthesize(&policy, 0, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
     assert!(!written.truncated && synthesized == 30);
 }
 
@@ -488,7 +491,8 @@ fn records_beside_the_answer_go_before_the_answer_is_truncated() {
     let mut out = [0; 400];
     let a_reply = Message::parse(&octets).unwrap();
     let policy = policy(&["2001:db8::/96"]);
-    let (written, _) = synthesize(&policy, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
+    let (written, _) =
+        synthesize(&policy, 0, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
     assert!(!written.truncated);
     assert_eq!(lines(&out[..written.octets]).len(), 2);
 }
@@ -512,7 +516,8 @@ fn the_domain_crate_reads_the_synthesized_answer() {
     let mut out = [0; 512];
     let a_reply = Message::parse(&octets).unwrap();
     let policy = policy(&["2001:db8::/96"]);
-    let (written, _) = synthesize(&policy, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
+    let (written, _) =
+        synthesize(&policy, 0, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
     let message = domain::base::Message::from_octets(&out[..written.octets]).unwrap();
     let record = message.answer().unwrap().limit_to::<Aaaa>().next().unwrap().unwrap();
     assert_eq!(record.data().addr(), "2001:db8::192.0.2.1".parse::<std::net::Ipv6Addr>().unwrap());
@@ -537,10 +542,10 @@ proptest! {
     fn any_reply_is_handled_without_a_panic(octets in any_message(), room in 0usize..600) {
         let (policy, asked) = (policy(&["2001:db8::/96", "64:ff9b::/96"]), asked("www.example.com AAAA"));
         let message = Message::parse(&octets).unwrap();
-        let _ = next_step(&policy, &asked, Some(&message));
+        let _ = next_step(&policy, Treatment::Rule, &asked, Some(&message));
         let mut out = vec![0; room];
         for written in [
-            synthesize(&policy, &asked, &message, 600, &mut out).map(|(written, _)| written),
+            synthesize(&policy, 0, &asked, &message, 600, &mut out).map(|(written, _)| written),
             strip(&policy, &asked, &message, &mut out),
             reverse::answer(reverse::Style::Answer, &asked, &Name::ROOT, &message, 600, &mut out),
         ].into_iter().flatten() {
@@ -561,7 +566,7 @@ proptest! {
         let octets = reply(1, "www.example.com A", 0, &records.iter().map(String::as_str).collect::<Vec<_>>());
         let mut out = [0; 4096];
         let a_reply = Message::parse(&octets).unwrap();
-        let (written, count) = synthesize(&policy, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
+        let (written, count) = synthesize(&policy, 0, &asked("www.example.com AAAA"), &a_reply, 600, &mut out).unwrap();
         let answer = Message::parse(&out[..written.octets]).unwrap();
         let found: Vec<Vec<u8>> = answer.answers().map(|record| record.rdata.to_vec()).collect();
         let expected: Vec<Vec<u8>> = addresses.iter()
