@@ -8,6 +8,7 @@
 pub mod buckets;
 pub mod cookies;
 pub mod domains;
+pub mod ede;
 pub mod ids;
 pub mod settings;
 pub mod stats;
