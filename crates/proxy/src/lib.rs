@@ -10,6 +10,7 @@ pub mod cookies;
 pub mod domains;
 pub mod ede;
 pub mod ids;
+pub mod local;
 pub mod settings;
 pub mod stats;
 
