@@ -91,15 +91,21 @@ impl<T> Tree<T> {
             return found;
         }
         let name = name.to_lowercase();
-        let mut labels = [&[][..]; LABELS_MAX];
+        let wire = name.as_wire();
+        // Where the labels begin, each after its length octet.
+        let mut starts = [0u8; LABELS_MAX];
         let mut count = 0;
-        for (place, label) in labels.iter_mut().zip(name.labels()) {
-            *place = label;
+        let mut start = 1;
+        for (place, label) in starts.iter_mut().zip(name.labels()) {
+            *place = start as u8;
+            start += label.len() + 1;
             count += 1;
         }
         let mut at = self;
-        for label in labels[..count].iter().rev() {
-            let Some(next) = at.below.get(*label) else { break };
+        for &start in starts[..count].iter().rev() {
+            let start = usize::from(start);
+            let label = &wire[start..start + usize::from(wire[start - 1])];
+            let Some(next) = at.below.get(label) else { break };
             at = next;
             found = at.value.as_ref().or(found);
         }
