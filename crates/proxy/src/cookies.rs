@@ -42,7 +42,7 @@ pub struct ServerCookies {
 }
 
 impl ServerCookies {
-    /// Servers behind one address must share the secret (RFC 9018 3).
+    /// Servers behind one address must share the secret (RFC 9018 5).
     pub fn new(secret: [u8; 16]) -> Self {
         Self { hash: SipHasher24::new_with_key(&secret) }
     }
