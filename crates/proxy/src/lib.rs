@@ -5,10 +5,17 @@
 //! octets; `runtime` owns the sockets, one machine for each thread.
 #![forbid(unsafe_code)]
 
+pub mod answer;
+pub mod client;
 pub mod domains;
 pub mod ids;
+pub mod inflight;
+pub mod machine;
+pub mod screen;
 pub mod settings;
 pub mod stats;
+pub mod upstreams;
 
+pub use machine::{Machine, Output};
 pub use settings::Settings;
 pub use stats::Stats;
