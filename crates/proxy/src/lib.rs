@@ -6,10 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod buckets;
 pub mod client;
+pub mod cookies;
 pub mod domains;
+pub mod ede;
 pub mod ids;
 pub mod inflight;
+pub mod local;
 pub mod machine;
 pub mod screen;
 pub mod settings;
