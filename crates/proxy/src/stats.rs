@@ -2,18 +2,40 @@
 
 use std::ops::AddAssign;
 
-/// Defines the counters once, with their sum.
+/// A counter with its name and meaning, for those who print all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// The name of its field in [`Stats`].
+    pub name: &'static str,
+    /// What is counted, without a full stop.
+    pub help: &'static str,
+    /// The count.
+    pub value: u64,
+}
+
+/// Defines the counters once: the fields, their sum and their list.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// Counters since the start. Every client message ends in exactly one of the first group.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Stats {
-            $($(#[$doc])* pub $name: u64,)*
+            $($(#[doc = $doc])* pub $name: u64,)*
         }
 
         impl AddAssign for Stats {
             fn add_assign(&mut self, other: Self) {
                 $(self.$name += other.$name;)*
+            }
+        }
+
+        impl Stats {
+            /// All counters, in the order of their definition.
+            pub fn list(&self) -> Vec<Counter> {
+                vec![$(Counter {
+                    name: stringify!($name),
+                    help: concat!($($doc),*).trim().trim_end_matches('.'),
+                    value: self.$name,
+                },)*]
             }
         }
     };
@@ -52,4 +74,21 @@ counters! {
     timeouts,
     /// Tries after the first.
     retries,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_every_counter_with_its_meaning() {
+        let stats = Stats { dropped: 7, retries: 9, ..Stats::default() };
+        let list = stats.list();
+        assert_eq!(list.len() * size_of::<u64>(), size_of::<Stats>());
+        let dropped = list.iter().find(|counter| counter.name == "dropped").unwrap();
+        assert_eq!(dropped.value, 7);
+        assert!(dropped.help.starts_with("Of those: dropped") && dropped.help.ends_with("our own"));
+        assert_eq!(list.last().unwrap().help, "Tries after the first");
+        assert_eq!(list.iter().map(|counter| counter.value).sum::<u64>(), 16);
+    }
 }
