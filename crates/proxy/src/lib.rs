@@ -5,10 +5,12 @@
 //! octets; `runtime` owns the sockets, one machine for each thread.
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod domains;
 pub mod ids;
 pub mod settings;
 pub mod stats;
 
+pub use config::Config;
 pub use settings::Settings;
 pub use stats::Stats;
