@@ -8,6 +8,7 @@
 pub mod config;
 pub mod domains;
 pub mod ids;
+pub mod log;
 pub mod settings;
 pub mod stats;
 
