@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod dnstap;
 pub mod domains;
 pub mod ids;
 pub mod log;
+pub mod notify;
 pub mod settings;
 pub mod stats;
 
