@@ -8,18 +8,23 @@
 pub mod answer;
 pub mod buckets;
 pub mod client;
+pub mod config;
 pub mod cookies;
+pub mod dnstap;
 pub mod domains;
 pub mod ede;
 pub mod ids;
 pub mod inflight;
 pub mod local;
+pub mod log;
 pub mod machine;
+pub mod notify;
 pub mod screen;
 pub mod settings;
 pub mod stats;
 pub mod upstreams;
 
+pub use config::Config;
 pub use machine::{Machine, Output};
 pub use settings::Settings;
 pub use stats::Stats;

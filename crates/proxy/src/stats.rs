@@ -2,7 +2,18 @@
 
 use std::ops::AddAssign;
 
-/// Defines the counters once, with their sum and their names.
+/// A counter with its name and meaning, for those who print all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// The name of its field in [`Stats`].
+    pub name: &'static str,
+    /// What is counted, without a full stop.
+    pub help: &'static str,
+    /// The count.
+    pub value: u64,
+}
+
+/// Defines the counters once: the fields, their sum and their list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// Counters since the start. Every client message ends in exactly one of `dropped`, `refused`, `rate_slipped`,
@@ -12,16 +23,20 @@ macro_rules! counters {
             $($(#[doc = $doc])* pub $name: u64,)*
         }
 
-        impl Stats {
-            /// Every counter: its name, what it counts, and its value.
-            pub fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-                [$((stringify!($name), concat!($($doc),*).trim_ascii(), self.$name),)*].into_iter()
-            }
-        }
-
         impl AddAssign for Stats {
             fn add_assign(&mut self, other: Self) {
                 $(self.$name += other.$name;)*
+            }
+        }
+
+        impl Stats {
+            /// All counters, in the order of their definition.
+            pub fn list(&self) -> Vec<Counter> {
+                vec![$(Counter {
+                    name: stringify!($name),
+                    help: concat!($($doc),*).trim().trim_end_matches('.'),
+                    value: self.$name,
+                },)*]
             }
         }
     };
@@ -97,12 +112,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_counter_has_a_name_and_a_meaning() {
-        let mut stats = Stats { client_messages: 3, ..Stats::default() };
-        stats += Stats { client_messages: 4, retries: 1, ..Stats::default() };
-        let listed: Vec<_> = stats.each().collect();
-        assert_eq!(listed[0], ("client_messages", "Messages from clients.", 7));
-        assert_eq!(listed.last().unwrap().2, 1);
-        assert!(listed.iter().all(|(_, meaning, _)| meaning.ends_with('.')), "{listed:?}");
+    fn the_list_has_every_counter_with_its_meaning() {
+        let stats = Stats { dropped: 7, retries: 9, ..Stats::default() };
+        let list = stats.list();
+        assert_eq!(list.len() * size_of::<u64>(), size_of::<Stats>());
+        let dropped = list.iter().find(|counter| counter.name == "dropped").unwrap();
+        assert_eq!(dropped.value, 7);
+        assert!(dropped.help.starts_with("Client messages dropped") && dropped.help.ends_with("our own"));
+        assert_eq!(list.last().unwrap().help, "Tries after the first");
+        assert_eq!(list.iter().map(|counter| counter.value).sum::<u64>(), 16);
     }
 }
