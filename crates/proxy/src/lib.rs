@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod buckets;
+pub mod cache;
 pub mod client;
 pub mod config;
 pub mod cookies;
