@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use dns64::rewrite::Asked;
-use dns64::wire::options::{Options, option_code};
 use dns64::wire::{Edns, Header, Message, Question, rcode};
+use dns64::wire::{Options, option_code};
 
 use crate::client::{ClientEdns, Query};
 use crate::ede::code;

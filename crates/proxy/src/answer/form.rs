@@ -1,8 +1,8 @@
 //! The form that a client takes an answer in: how long it may be, and what its OPT record says.
 
 use dns64::rewrite::{OPT_LENGTH, append_edns};
-use dns64::wire::options::{Options, append_option, option_code};
 use dns64::wire::{Edns, Message};
+use dns64::wire::{Options, append_option, option_code};
 
 use crate::client::{Client, Query};
 use crate::ede;

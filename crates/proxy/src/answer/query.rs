@@ -1,8 +1,8 @@
 //! Queries to upstream servers.
 
 use dns64::rewrite::{OPT_LENGTH, append_edns};
-use dns64::wire::options::{append_option, option_code};
 use dns64::wire::{Edns, HEADER_LENGTH, Header, NAME_LENGTH_MAX, Writer};
+use dns64::wire::{append_option, option_code};
 
 use crate::inflight::Lookup;
 

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use dns64::reverse;
 use dns64::rewrite::Asked;
 use dns64::wire::{CLASS_IN, Header, Question, rcode, rtype};
-use dns64::reverse;
 
 use super::{Machine, Notice, Output};
 use crate::answer::{self, Form, Notes};

@@ -78,7 +78,7 @@ impl Machine {
 
     /// A job ends without a usable reply: with a stale answer, if there is one, else with SERVFAIL.
     pub(super) fn end_without_reply(&mut self, now_ns: u64, job: &Job, cause: u16, out: &mut impl Output) {
-        if code::says_bogus(cause) || !self.answer_stale(now_ns, job, out) {
+        if rule::is_validation_failure(cause) || !self.answer_stale(now_ns, job, out) {
             self.fail(now_ns, &job.client, &job.query, cause, out);
         }
     }

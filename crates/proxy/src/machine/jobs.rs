@@ -149,13 +149,15 @@ impl Machine {
         let step = match known {
             Known::Reply(reply) => rule::next_step(policy, treatment, asked, Some(reply)),
             // An address that was found forged must not be got around by way of A.
-            Known::Failure(cause) if code::says_bogus(cause) => return Next::Fail(cause),
+            Known::Failure(cause) if rule::is_validation_failure(cause) => return Next::Fail(cause),
             Known::Failure(_) => rule::next_step(policy, treatment, asked, None),
         };
         match (step, known) {
             (Step::PassThrough, _) => Next::Answer { strip: false },
             (Step::StripExcluded, _) => Next::Answer { strip: true },
-            (Step::AskA { ttl_cap_s }, _) if self.in_time(now_ns, job.deadline_ns) => Next::AskA { ttl_cap_s },
+            (Step::AskA { ttl_cap_s }, _) if self.in_time(now_ns, job.deadline_ns) => {
+                Next::AskA { ttl_cap_s }
+            }
             (_, Known::Failure(cause)) => Next::Fail(cause),
             (_, Known::Reply(_)) => Next::Fail(code::NO_REACHABLE_AUTHORITY),
         }

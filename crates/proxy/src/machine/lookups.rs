@@ -150,13 +150,7 @@ impl Machine {
         self.complete(now_ns, slot, Known::Failure(cause), out);
     }
 
-    pub(super) fn remember_failure(
-        &self,
-        now_ns: u64,
-        wanted: &Wanted,
-        shared: Option<u64>,
-        cause: u16,
-    ) {
+    pub(super) fn remember_failure(&self, now_ns: u64, wanted: &Wanted, shared: Option<u64>, cause: u16) {
         if shared.is_some() {
             let first_ttl_s = self.settings.caching.failure_ttl_s;
             self.shared.cache.insert_failure(&wanted.key(), first_ttl_s, cause, now_ns);

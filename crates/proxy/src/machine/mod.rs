@@ -15,8 +15,6 @@ mod recall;
 mod replies;
 mod shared;
 mod stale;
-#[cfg(test)]
-mod tests;
 mod tries;
 
 use std::sync::Arc;

@@ -39,9 +39,8 @@ pub(super) struct Hash([u64; 2]);
 impl Hash {
     pub fn new(random: &mut Random) -> Self {
         let seed = random.seed();
-        let half = |at: usize| {
-            seed[at..at + 8].iter().fold(0, |number: u64, &octet| number << 8 | u64::from(octet))
-        };
+        let half =
+            |at: usize| seed[at..at + 8].iter().fold(0, |number: u64, &octet| number << 8 | u64::from(octet));
         Self([half(0), half(8)])
     }
 
@@ -169,9 +168,7 @@ mod tests {
         let mut writer = Writer::new(&mut buffer, 1, Header::QR, &question).unwrap();
         for number in 0..100u8 {
             let ttl_s = if number % 2 == 0 { 0 } else { 300 };
-            writer
-                .record(Section::Answer, &question.name, rtype::A, CLASS_IN, ttl_s, &[number; 4])
-                .unwrap();
+            writer.record(Section::Answer, &question.name, rtype::A, CLASS_IN, ttl_s, &[number; 4]).unwrap();
         }
         let length = writer.finish();
         raise_ttls(&mut buffer[..length], 30);

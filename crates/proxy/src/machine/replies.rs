@@ -2,13 +2,13 @@
 
 use dns64::rule;
 use dns64::scrub::scrub;
-use dns64::wire::options::{Options, option_code};
 use dns64::wire::{Header, Message, rcode};
+use dns64::wire::{Options, option_code};
 
 use super::jobs::Known;
 use super::lookups::wanted_of;
 use super::{Machine, Notice, Output};
-use crate::cache::admit::lifetime_s;
+use crate::cache::lifetime_s;
 use crate::ede::code;
 use crate::inflight::{Lookup, Way};
 
@@ -29,7 +29,8 @@ impl Machine {
         let Ok(header) = Header::parse(message) else { return self.stats.upstream_unexpected += 1 };
         let known_socket = self.upstreams.contains(upstream) && socket < self.settings.asking.ports;
         let slot = known_socket.then(|| self.ids.slot(self.socket_number(upstream, socket), header.id));
-        let Some((slot, lookup)) = slot.flatten().and_then(|slot| Some((slot, self.lookups.get(slot)?))) else {
+        let Some((slot, lookup)) = slot.flatten().and_then(|slot| Some((slot, self.lookups.get(slot)?)))
+        else {
             return self.stats.upstream_unexpected += 1;
         };
         let reply = self.matching(lookup, message);
@@ -74,8 +75,8 @@ impl Machine {
     fn matching<'m>(&self, lookup: &Lookup, message: &'m [u8]) -> Option<Message<'m>> {
         let reply = Message::parse(message).ok().filter(|reply| reply.header.has(Header::QR))?;
         let sent = lookup.sent_question();
-        let spelled = !self.settings.asking.case_randomization
-            || reply.question.name.as_wire() == sent.name.as_wire();
+        let spelled =
+            !self.settings.asking.case_randomization || reply.question.name.as_wire() == sent.name.as_wire();
         (reply.header.opcode() == 0 && reply.question == sent && spelled).then_some(reply)
     }
 
@@ -117,7 +118,6 @@ impl Machine {
             }
             None => self.fail_lookup(now_ns, slot, code::INVALID_DATA, out),
         }
-        // Someone may have been answered locally meanwhile, but nobody needs more than its length.
         self.buffers.scrubbed = buffer;
     }
 
@@ -166,5 +166,5 @@ fn extended_error(reply: &Message<'_>) -> Option<u16> {
             .filter(|(option, _)| *option == option_code::EXTENDED_ERROR)
             .filter_map(|(_, value)| value.first_chunk().map(|code| u16::from_be_bytes(*code)))
     };
-    errors().find(|&error| code::says_bogus(error)).or_else(|| errors().next())
+    errors().find(|&error| rule::is_validation_failure(error)).or_else(|| errors().next())
 }

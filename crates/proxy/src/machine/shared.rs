@@ -96,7 +96,11 @@ impl Loops {
 
     /// The servers reported.
     pub fn found(&self) -> impl Iterator<Item = usize> + '_ {
-        self.found.iter().enumerate().filter(|(_, found)| found.load(Ordering::Relaxed)).map(|(upstream, _)| upstream)
+        self.found
+            .iter()
+            .enumerate()
+            .filter(|(_, found)| found.load(Ordering::Relaxed))
+            .map(|(upstream, _)| upstream)
     }
 }
 

@@ -23,8 +23,7 @@ impl Machine {
             }
             self.jobs.grow_old(slot);
             let Some(job) = self.jobs.get(slot) else { continue };
-            let again =
-                Job::new(job.client, job.query, job.view, job.stage, job.deadline_ns, job.number);
+            let again = Job::new(job.client, job.query, job.view, job.stage, job.deadline_ns, job.number);
             if self.answer_stale(now_ns, &again, out) {
                 self.take_out(slot);
             }
