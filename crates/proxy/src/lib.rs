@@ -5,14 +5,27 @@
 //! octets; `runtime` owns the sockets, one machine for each thread.
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod buckets;
+pub mod cache;
+pub mod client;
+pub mod config;
 pub mod cookies;
+pub mod dnstap;
 pub mod domains;
 pub mod ede;
 pub mod ids;
+pub mod inflight;
 pub mod local;
+pub mod log;
+pub mod machine;
+pub mod notify;
+pub mod screen;
 pub mod settings;
 pub mod stats;
+pub mod upstreams;
 
+pub use config::Config;
+pub use machine::{Machine, Output};
 pub use settings::Settings;
 pub use stats::Stats;
