@@ -1,5 +1,6 @@
 //! How operators write listeners and upstream servers: `[::]:53`, `https://192.0.2.1/dns-query#dns.example`.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use rustls_pki_types::ServerName;
@@ -100,6 +101,34 @@ pub(super) fn address(text: &str, port: u16) -> Result<SocketAddr> {
         .map_err(|_| format!("not an address: write 192.0.2.1:{port} or [2001:db8::1]:{port}"))
 }
 
+impl fmt::Display for Listen {
+    /// As it is written in the file, with the port.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.protocol {
+            ListenProtocol::Plain => "",
+            ListenProtocol::Tls => "tls://",
+            ListenProtocol::Https => "https://",
+            ListenProtocol::Quic => "quic://",
+        };
+        write!(f, "{scheme}{}", self.address)
+    }
+}
+
+impl fmt::Display for UpstreamServer {
+    /// As it is written in the file, with the port and the path.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, path) = match self.protocol {
+            UpstreamProtocol::Udp => ("", ""),
+            UpstreamProtocol::Tcp => ("tcp://", ""),
+            UpstreamProtocol::Tls => ("tls://", ""),
+            UpstreamProtocol::Https => ("https://", self.path.as_str()),
+            UpstreamProtocol::Quic => ("quic://", ""),
+        };
+        write!(f, "{scheme}{}{path}", self.address)?;
+        self.tls_name.iter().try_for_each(|name| write!(f, "#{name}"))
+    }
+}
+
 /// `SCHEME://ADDRESS/PATH#NAME`, of which only the address is needed.
 struct Parts<'t> {
     scheme: Option<&'t str>,
@@ -162,6 +191,22 @@ mod tests {
             all("quic://[2001:db8::1]#dns.example"),
             named("[2001:db8::1]:853", UpstreamProtocol::Quic, HTTPS_PATH)
         );
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for text in ["192.0.2.1:54", "tls://[::]:853", "https://0.0.0.0:443", "quic://[::1]:853"] {
+            assert_eq!(listener(text).unwrap().to_string(), text);
+        }
+        for text in [
+            "[2001:db8::1]:53",
+            "tcp://192.0.2.1:53",
+            "tls://192.0.2.1:853",
+            "https://192.0.2.1:443/dns-query#dns.example",
+            "quic://[2001:db8::1]:853#dns.example",
+        ] {
+            assert_eq!(upstream(text).unwrap().to_string(), text);
+        }
     }
 
     #[test]

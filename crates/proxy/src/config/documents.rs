@@ -36,17 +36,17 @@ fn heading(table: &Table) -> String {
     }
 }
 
-/// A configuration file with every key. What is commented out shows the default, or an example where there is none.
+/// A configuration file with every key. Those behind a `#` show the default, or an example where that is nothing.
 pub fn sample() -> String {
     let mut out = String::from(
-        "# The configuration of dns64d: every key, as in dns64d.toml(5). What is commented out shows the default, or \
-         an\n# example where there is none. Paths that are not absolute start at the directory of this file.\n",
+        "# The configuration of dns64d: every key, as in dns64d.toml(5). Keys behind a # show the default, or an \
+         example\n# where the default is nothing. Paths that are not absolute start at the directory of this file.\n",
     );
     for table in TABLES {
         out.push('\n');
         if table.header != Header::None {
             comment(&mut out, table.meaning);
-            let mark = if table.header == Header::Once { "" } else { "# " };
+            let mark = if table.header == Header::Once { "" } else { "#" };
             let _ = writeln!(out, "{mark}{}", heading(table));
         }
         for (index, key) in table.keys.iter().enumerate() {
@@ -54,7 +54,7 @@ pub fn sample() -> String {
                 out.push('\n');
             }
             comment(&mut out, key.meaning);
-            let mark = if is_needed(key) && table.header == Header::None { "" } else { "# " };
+            let mark = if is_needed(key) && table.header == Header::None { "" } else { "#" };
             let _ = writeln!(out, "{mark}{} = {}", key.name, key.example);
         }
     }
@@ -68,7 +68,7 @@ fn is_needed(key: &Key) -> bool {
 /// Writes a text as comment lines.
 fn comment(out: &mut String, text: &str) {
     let mut length = 0;
-    for word in text.split(' ') {
+    for word in text.replace('`', "").split(' ') {
         if length == 0 || length + 1 + word.len() > COLUMNS {
             out.push_str(if length == 0 { "#" } else { "\n#" });
             length = 1;

@@ -1,8 +1,12 @@
 //! The table of keys: what may be written, its default and its meaning. The documents are made of it.
 
-mod tables;
+mod asking;
+mod rule;
+mod service;
 
-pub(super) use tables::TABLES;
+use asking::{CACHE, FORWARD, LOCAL, UPSTREAM};
+use rule::{DNS64, TOP, VIEW};
+use service::{CLIENTS, CONTROL, DNSTAP, LIMITS, LOG, METRICS, PROCESS, TLS};
 
 /// A table of the file; the first, without a name, has the keys at its top.
 pub(super) struct Table {
@@ -45,8 +49,10 @@ pub(super) enum Kind {
     /// The same, several times.
     Numbers(u64, u64),
     Choice(&'static [&'static str]),
-    Text,
-    Texts,
+    /// One text, of this kind.
+    Text(&'static str),
+    /// Several texts, of this kind.
+    Texts(&'static str),
     /// Texts that stand for texts.
     Map,
 }
@@ -59,6 +65,110 @@ pub(super) enum Fallback {
     /// What these words say.
     Words(&'static str),
 }
+
+/// A key whose example is its default.
+const fn key(name: &'static str, kind: Kind, default: &'static str, meaning: &'static str) -> Key {
+    Key { name, kind, default: Fallback::Value(default), example: default, meaning }
+}
+
+/// A key whose example is another value.
+const fn example(mut key: Key, example: &'static str) -> Key {
+    key.example = example;
+    key
+}
+
+/// A key without a value of its own.
+const fn open(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key { name, kind, default: Fallback::Words(default), example, meaning }
+}
+
+/// All tables, in the order of the documents.
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        name: "",
+        header: Header::None,
+        meaning: "The least that must be written is `upstreams`.",
+        keys: TOP,
+    },
+    Table {
+        name: "dns64",
+        header: Header::Once,
+        meaning: "The DNS64 rule (RFC 6147), for everybody whose view does not say otherwise.",
+        keys: DNS64,
+    },
+    Table {
+        name: "view",
+        header: Header::Repeated,
+        meaning: "What one network of clients is given. The first view that takes a client counts; the view `default` \
+                  of the keys outside takes the rest. Beside these keys, a view takes every key of `[dns64]`, which \
+                  then counts in its place.",
+        keys: VIEW,
+    },
+    Table {
+        name: "forward",
+        header: Header::Repeated,
+        meaning: "Questions below some domains go to servers of their own; the longest domain counts.",
+        keys: FORWARD,
+    },
+    Table {
+        name: "upstream",
+        header: Header::Once,
+        meaning: "How upstream servers are asked.",
+        keys: UPSTREAM,
+    },
+    Table {
+        name: "cache",
+        header: Header::Once,
+        meaning: "What is kept of the answers: what the upstream servers said, once for all views.",
+        keys: CACHE,
+    },
+    Table { name: "local", header: Header::Once, meaning: "What is answered without asking.", keys: LOCAL },
+    Table {
+        name: "clients",
+        header: Header::Once,
+        meaning: "What clients are told beside the answer.",
+        keys: CLIENTS,
+    },
+    Table {
+        name: "limits",
+        header: Header::Once,
+        meaning: "Bounds on what clients can make the server do.",
+        keys: LIMITS,
+    },
+    Table {
+        name: "tls",
+        header: Header::Once,
+        meaning: "What listeners of tls://, https:// and quic:// show. Files are read again at a reload.",
+        keys: TLS,
+    },
+    Table { name: "control", header: Header::Once, meaning: "Orders from `dns64d control`.", keys: CONTROL },
+    Table {
+        name: "metrics",
+        header: Header::Once,
+        meaning: "Metrics for Prometheus, by HTTP at /metrics.",
+        keys: METRICS,
+    },
+    Table { name: "log", header: Header::Once, meaning: "What is written to stderr.", keys: LOG },
+    Table {
+        name: "dnstap",
+        header: Header::Optional,
+        meaning: "Messages as dnstap, over a Frame Streams socket. What the receiver does not take in time is lost \
+                  and counted.",
+        keys: DNSTAP,
+    },
+    Table {
+        name: "process",
+        header: Header::Once,
+        meaning: "What the process gives up when its sockets are open.",
+        keys: PROCESS,
+    },
+];
 
 /// The key of a path like `view[0].ptr`; a view has the keys of `[dns64]`, too.
 fn find(path: &str) -> Option<&'static Key> {
@@ -93,8 +203,8 @@ impl Kind {
             Self::Number(low, high) => format!("{low} to {high}"),
             Self::Numbers(low, high) => format!("a list of {low} to {high}"),
             Self::Choice(words) => alternatives(words, "\""),
-            Self::Text => "a text".to_owned(),
-            Self::Texts => "a list of texts".to_owned(),
+            Self::Text(what) => what.to_owned(),
+            Self::Texts(what) => format!("a list of {what}"),
             Self::Map => "a table of texts".to_owned(),
         }
     }

@@ -105,7 +105,9 @@ pub(super) fn certificates(path: &Path) -> std::result::Result<(), String> {
 fn private_key(path: &Path) -> std::result::Result<(), String> {
     let octets = read(path)?;
     let key = PrivateKeyDer::from_pem_slice(&octets);
-    key.map(drop).map_err(|error| format!("no private key in it: write a PEM file ({error})"))
+    key.map(drop).map_err(|error| {
+        format!("no private key in it: write a PEM file of a key without a password ({error})")
+    })
 }
 
 /// Reads a file that is not too large to be what it should be.

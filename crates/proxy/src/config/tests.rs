@@ -4,6 +4,9 @@ mod documents;
 mod errors;
 mod warnings;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use dns64::reverse::Style;
 use dns64::rule::OnAaaaError;
 use dns64::wire::Name;
@@ -24,7 +27,9 @@ impl Home {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in [("certificate.pem", CERTIFICATE), ("key.pem", KEY)] {
-            std::fs::write(directory.path().join(name), text).unwrap();
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
         }
         Self(directory)
     }

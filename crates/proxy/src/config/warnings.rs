@@ -1,9 +1,11 @@
 //! What harms users without being wrong.
 
-use dns64::Prefix;
-use dns64::Range;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
 use dns64::rule::{Mapping, Policy};
 use dns64::wire::Name;
+use dns64::{Prefix, Range};
 
 use super::raw::{Raw, Texts};
 use super::upstreams::domain;
@@ -19,6 +21,7 @@ pub(super) fn warnings(config: &Config, raw: &Raw) -> Vec<String> {
     orders_of_views(&config.settings.views, &mut warnings);
     domains(raw, &mut warnings);
     upstreams(config, &mut warnings);
+    key_file(config, &mut warnings);
     useless_keys(config, raw, &mut warnings);
     warnings
 }
@@ -154,6 +157,19 @@ fn upstreams(config: &Config, warnings: &mut Vec<String>) {
             .push("upstream.roots has no effect: no upstream server is asked over TLS, HTTPS or QUIC".into());
     }
 }
+
+fn key_file(config: &Config, warnings: &mut Vec<String>) {
+    let Some(files) = &config.tls else { return };
+    if fs::metadata(&files.key).is_ok_and(|metadata| metadata.mode() & FOR_OTHERS != 0) {
+        warnings.push(format!(
+            "tls.key {} is open to every user of this machine: chmod 640 it",
+            files.key.display()
+        ));
+    }
+}
+
+/// The permissions of users that are neither owner nor of the group (inode(7)).
+const FOR_OTHERS: u32 = 0o007;
 
 /// Keys that say something which another key makes void.
 fn useless_keys(config: &Config, raw: &Raw, warnings: &mut Vec<String>) {

@@ -34,7 +34,7 @@ fn of_toml_and_types() {
         ("[dns64]\nmap = { '10.0.0.0/8' = 1 }", "3: dns64.map.10.0.0.0/8: invalid type: integer `1`"),
         (
             "listen = '::1'",
-            "2: listen: invalid type: string \"::1\", write a list of texts, for example [\"[::]:53\"",
+            "2: listen: invalid type: string \"::1\", write a list of listeners, for example [\"[::]:53\"",
         ),
         ("view = 1", "2: view: invalid type: integer `1`"),
         ("allow = [", "2: "),

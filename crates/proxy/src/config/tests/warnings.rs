@@ -1,5 +1,8 @@
 //! What is allowed and yet likely to do harm.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use super::{Home, parse};
 
 #[test]
@@ -52,8 +55,15 @@ fn harmful_configurations_are_warned_about() {
 }
 
 #[test]
-fn files_without_a_use_are_warned_about() {
+fn files_open_to_all_or_without_a_use_are_warned_about() {
     let home = Home::new();
+    std::fs::write(home.path("open.pem"), super::KEY).unwrap();
+    std::fs::set_permissions(home.path("open.pem"), Permissions::from_mode(0o644)).unwrap();
+    let open = "listen = ['tls://[::]']\nupstreams = ['192.0.2.1']\n\
+                [tls]\ncertificate = 'certificate.pem'\nkey = 'open.pem'";
+    let config = home.read(open).unwrap();
+    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    assert!(config.warnings[0].contains("open.pem is open to every user"), "{:?}", config.warnings);
     for (text, expected) in [
         ("[tls]\ncertificate = 'certificate.pem'\nkey = 'key.pem'", "tls.certificate is shown nowhere"),
         ("[upstream]\nroots = 'certificate.pem'", "upstream.roots has no effect"),
