@@ -5,9 +5,13 @@
 //! octets; `runtime` owns the sockets, one machine for each thread.
 #![forbid(unsafe_code)]
 
+pub mod buckets;
 pub mod config;
+pub mod cookies;
 pub mod domains;
+pub mod ede;
 pub mod ids;
+pub mod local;
 pub mod settings;
 pub mod stats;
 
