@@ -60,6 +60,7 @@ macro_rules! table_with_rule_keys {
             pub synthesize_with_cd: Option<bool>,
             pub strict_well_known: Option<bool>,
             pub ptr: Option<Text>,
+            pub spread: Option<Text>,
             pub never: Option<Texts>,
             pub always: Option<Texts>,
             pub map: Option<BTreeMap<String, Text>>,
@@ -73,6 +74,7 @@ macro_rules! table_with_rule_keys {
                     synthesize_with_cd: self.synthesize_with_cd,
                     strict_well_known: self.strict_well_known,
                     ptr: self.ptr.as_ref(),
+                    spread: self.spread.as_ref(),
                     never: self.never.as_ref(),
                     always: self.always.as_ref(),
                     map: self.map.as_ref(),
@@ -99,6 +101,7 @@ pub(super) struct RuleKeys<'r> {
     pub synthesize_with_cd: Option<bool>,
     pub strict_well_known: Option<bool>,
     pub ptr: Option<&'r Text>,
+    pub spread: Option<&'r Text>,
     pub never: Option<&'r Texts>,
     pub always: Option<&'r Texts>,
     pub map: Option<&'r BTreeMap<String, Text>>,
@@ -107,10 +110,19 @@ pub(super) struct RuleKeys<'r> {
 impl RuleKeys<'_> {
     /// Whether any of them is written.
     pub fn is_any(&self) -> bool {
-        let Self { exclude, on_aaaa_error, synthesize_with_cd, strict_well_known, ptr, never, always, map } =
-            self;
+        let Self {
+            exclude,
+            on_aaaa_error,
+            synthesize_with_cd,
+            strict_well_known,
+            ptr,
+            spread,
+            never,
+            always,
+            map,
+        } = self;
         [exclude, never, always].iter().any(|texts| texts.is_some())
-            || [on_aaaa_error, ptr].iter().any(|text| text.is_some())
+            || [on_aaaa_error, ptr, spread].iter().any(|text| text.is_some())
             || [synthesize_with_cd, strict_well_known].iter().any(|flag| flag.is_some())
             || map.is_some()
     }

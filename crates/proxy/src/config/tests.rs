@@ -8,7 +8,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use dns64::reverse::Style;
-use dns64::rule::OnAaaaError;
+use dns64::rule::{OnAaaaError, Spread};
 use dns64::wire::Name;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -97,7 +97,7 @@ fn every_key_of_the_rule_is_read() {
     let config = parse(
         "upstreams = ['192.0.2.1']\nprefixes = ['2001:db8:64::/96']\n\
          [dns64]\nexclude = []\non_aaaa_error = 'fail'\nsynthesize_with_cd = true\nstrict_well_known = false\n\
-         ptr = 'answer'\nnever = ['native.example']\nalways = ['Broken.example.']\n\
+         ptr = 'answer'\nspread = 'rotate'\nnever = ['native.example']\nalways = ['Broken.example.']\n\
          map = { '10.0.0.0/8' = '2001:db8:a::/96', '192.168.0.0/16' = 'none' }\n",
     );
     let [view] = config.settings.views.as_slice() else { panic!("{:?}", config.settings.views) };
@@ -105,7 +105,7 @@ fn every_key_of_the_rule_is_read() {
     assert_eq!((view.name.as_str(), view.ptr), ("default", Some(Style::Answer)));
     assert_eq!(rule.prefixes, ["2001:db8:64::/96".parse().unwrap()]);
     assert_eq!((rule.mappings.len(), rule.excluded.len(), rule.on_aaaa_error), (2, 0, OnAaaaError::Fail));
-    assert!(rule.synthesize_with_cd && !rule.strict_well_known);
+    assert!(rule.synthesize_with_cd && !rule.strict_well_known && rule.spread == Spread::Rotated);
     let name = |text| Name::from_text(text).unwrap();
     assert!(view.never.covers(&name("www.native.example")) && !view.never.covers(&name("example")));
     assert!(view.always.covers(&name("broken.example")) && !view.always.covers(&name("native.example")));

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use dns64::prefix::PrefixError;
 use dns64::range::RangeError;
 use dns64::reverse::Style;
-use dns64::rule::{Mapping, OnAaaaError, Policy};
+use dns64::rule::{Mapping, OnAaaaError, Policy, Spread};
 use dns64::{Prefix, Range};
 
 use super::place::{Place, Result};
@@ -25,6 +25,8 @@ const PTR_CHOICES: [(&str, Option<Style>); 3] =
     [("cname", Some(Style::Cname)), ("answer", Some(Style::Answer)), ("off", None)];
 const ERROR_CHOICES: [(&str, OnAaaaError); 2] =
     [("synthesize", OnAaaaError::Synthesize), ("fail", OnAaaaError::Fail)];
+
+const SPREAD_CHOICES: [(&str, Spread); 2] = [("all", Spread::All), ("rotate", Spread::Rotated)];
 
 /// All views; the last takes everybody.
 pub(super) fn views(place: &Place<'_>, raw: &Raw, listen: &[Listen]) -> Result<Vec<View>> {
@@ -162,7 +164,9 @@ fn rule_with_keys(place: &Place<'_>, table: &str, mut rule: Policy, keys: RuleKe
         rule.excluded = place.list(&key("exclude"), texts, ipv6_range)?;
     }
     let on_aaaa_error = place.choice(&key("on_aaaa_error"), keys.on_aaaa_error, &ERROR_CHOICES)?;
+    let spread = place.choice(&key("spread"), keys.spread, &SPREAD_CHOICES)?;
     Ok(Policy {
+        spread: spread.unwrap_or(rule.spread),
         on_aaaa_error: on_aaaa_error.unwrap_or(rule.on_aaaa_error),
         synthesize_with_cd: keys.synthesize_with_cd.unwrap_or(rule.synthesize_with_cd),
         strict_well_known: keys.strict_well_known.unwrap_or(rule.strict_well_known),

@@ -25,7 +25,7 @@ pub(super) const TOP: &[Key] = &[
         "prefixes",
         Texts("prefixes"),
         r#"["64:ff9b::/96"]"#,
-        "The NAT64's prefixes (RFC 6052); every IPv4 address is answered under each.",
+        "The NAT64's prefixes (RFC 6052); `dns64.spread` says what several mean.",
     ),
     key(
         "allow",
@@ -74,6 +74,12 @@ pub(super) const DNS64: &[Key] = &[
         r#""cname""#,
         "PTR questions for addresses under a prefix (RFC 6147 5.3.1): a CNAME to the in-addr.arpa name, an answer in \
          its place, or off.",
+    ),
+    key(
+        "spread",
+        Choice(&["all", "rotate"]),
+        r#""all""#,
+        "Where there are several prefixes: all of them in every answer (RFC 6147 5.2), or one, another at each turn.",
     ),
     example(
         key(

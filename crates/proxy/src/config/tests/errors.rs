@@ -143,6 +143,7 @@ fn of_the_rule() {
         ("prefixes = ['ff02::/96']", "2: prefixes[0] 'ff02::/96': holds multicast addresses"),
         ("[dns64]\nptr = 'maybe'", "3: dns64.ptr 'maybe': choose cname, answer or off"),
         ("[dns64]\non_aaaa_error = 'x\\ny'", "3: dns64.on_aaaa_error 'x\\\\ny': choose synthesize or fail"),
+        ("[dns64]\nspread = 'one'", "3: dns64.spread 'one': choose all or rotate"),
         ("[dns64]\nexclude = ['10.0.0.0/8']", "3: dns64.exclude[0] '10.0.0.0/8': not an IPv6 range"),
         ("[dns64.map]\n'10.0.0.0/8' = 'x'", "3: dns64.map.'10.0.0.0/8' 'x': 'x' is not a prefix"),
         (
