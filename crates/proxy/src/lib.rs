@@ -5,13 +5,17 @@
 //! octets; `runtime` owns the sockets, one machine for each thread.
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod config;
+pub mod control;
 pub mod dnstap;
 pub mod domains;
 pub mod ids;
 pub mod log;
+pub mod metrics;
 pub mod notify;
 pub mod settings;
+pub mod snapshot;
 pub mod stats;
 
 pub use config::Config;
