@@ -5,6 +5,7 @@
 //! octets; `runtime` owns the sockets, one machine for each thread.
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod command;
 pub mod config;
 pub mod control;

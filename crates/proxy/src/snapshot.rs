@@ -1,5 +1,6 @@
 //! The state of a running server at one moment, for those who print it: the metrics and the control socket.
 
+use crate::cache::CacheCounts;
 use crate::stats::{Counter, Stats};
 
 /// Everything that can be told.
@@ -62,4 +63,42 @@ pub struct UpstreamState {
     pub down: bool,
     /// Lookups that wait for it.
     pub in_flight: u64,
+}
+
+/// The counts of the cache, to be printed.
+pub fn cache_readings(counts: &CacheCounts) -> Vec<Reading> {
+    let &CacheCounts {
+        entries,
+        failures,
+        nxdomains,
+        octets,
+        octets_max,
+        inserted,
+        evicted,
+        carried,
+        refused,
+        hits,
+        stale_hits,
+        misses,
+        nxdomain_hits,
+    } = counts;
+    vec![
+        Reading::gauge("entries", "Replies held, fresh or expired", entries),
+        Reading::gauge("failures", "Failures held, in force or not", failures),
+        Reading::gauge("nxdomains", "Names held as not existing, fresh or expired", nxdomains),
+        Reading::gauge("octets", "Octets that entries take up", octets),
+        Reading::gauge("octets_max", "Octets that entries may take up", octets_max),
+        Reading::counter("inserted", "Entries written", inserted),
+        Reading::counter("evicted", "Entries that gave way to newer ones", evicted),
+        Reading::counter("carried", "Entries that stayed because they had been asked for", carried),
+        Reading::counter("refused", "Replies too long to be kept", refused),
+        Reading::counter("hits", "Look-ups that found a fresh reply", hits),
+        Reading::counter("stale_hits", "Look-ups that found an expired reply", stale_hits),
+        Reading::counter("misses", "Look-ups that found nothing", misses),
+        Reading::counter(
+            "nxdomain_hits",
+            "Look-ups that found a name above that does not exist",
+            nxdomain_hits,
+        ),
+    ]
 }

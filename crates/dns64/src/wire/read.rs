@@ -56,6 +56,16 @@ impl<'a> Record<'a> {
         self.message.get(self.owner_at..self.owner_at + 2) == Some(&[0xc0, HEADER_LENGTH as u8])
     }
 
+    /// Where the record begins in its message.
+    pub fn position(&self) -> usize {
+        self.owner_at
+    }
+
+    /// Where its RDATA begins in its message; its TTL stands six octets before.
+    pub fn rdata_position(&self) -> usize {
+        self.rdata_at
+    }
+
     /// A name within RDATA, `offset` octets after its start, and the offset after it.
     ///
     /// # Errors

@@ -25,7 +25,10 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(path, error) => {
-                write!(f, "no dns64d answers on {path}: {error}; is it running, with [control] in its configuration?")
+                write!(
+                    f,
+                    "no dns64d answers on {path}: {error}; is it running, with [control] in its configuration?"
+                )
             }
             Self::Refused(reason) => f.write_str(reason),
         }
@@ -39,8 +42,8 @@ impl std::error::Error for ClientError {}
 /// # Errors
 /// There is no server, it does not answer within a minute, or it refuses.
 pub fn ask(socket: &Path, line: &str) -> Result<String, ClientError> {
-    let answer =
-        exchange(socket, line).map_err(|error| ClientError::Unreachable(socket.display().to_string(), error))?;
+    let answer = exchange(socket, line)
+        .map_err(|error| ClientError::Unreachable(socket.display().to_string(), error))?;
     match answer.split_once('\n') {
         Some(("ok", body)) => Ok(body.to_owned()),
         Some(("error", reason)) => Err(ClientError::Refused(reason.trim_end().to_owned())),

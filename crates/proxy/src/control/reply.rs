@@ -23,7 +23,9 @@ impl Reply {
     pub fn json(&self) -> String {
         let object = |pairs: &Pairs| Value::Object(Map::from_iter(pairs.iter().cloned()));
         let value = match self {
-            Self::Words(words) => Value::Object(Map::from_iter([("message".to_owned(), words.as_str().into())])),
+            Self::Words(words) => {
+                Value::Object(Map::from_iter([("message".to_owned(), words.as_str().into())]))
+            }
             Self::Pairs(pairs) => object(pairs),
             Self::Table(rows) => Value::Array(rows.iter().map(object).collect()),
         };
@@ -53,7 +55,9 @@ fn table(rows: &[Pairs]) -> String {
     let heads = first.iter().map(|(name, _)| name.clone()).collect();
     let body = rows.iter().map(|row| row.iter().map(|(_, value)| shown(value)).collect());
     let lines: Vec<Vec<String>> = std::iter::once(heads).chain(body).collect();
-    let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max();
+    let width = |column: usize| {
+        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max()
+    };
     let widths: Vec<usize> = (0..first.len()).filter_map(width).collect();
     lines.iter().fold(String::new(), |mut text, line| {
         let cells: Vec<String> =
@@ -84,10 +88,7 @@ mod tests {
             vec![("address".into(), address.into()), ("up".into(), up.into()), ("queries".into(), 7.into())]
         };
         let reply = Reply::Table(vec![row("::1", true), row("192.0.2.1:53", false)]);
-        assert_eq!(
-            reply.text(),
-            "address       up   queries\n::1           yes  7\n192.0.2.1:53  no   7\n"
-        );
+        assert_eq!(reply.text(), "address       up   queries\n::1           yes  7\n192.0.2.1:53  no   7\n");
         let read: Value = serde_json::from_str(&reply.json()).unwrap();
         assert_eq!(read[1]["up"], Value::Bool(false));
         let reply = Reply::Pairs(vec![("a".into(), 1.into()), ("list".into(), vec!["x", "y"].into())]);

@@ -51,9 +51,11 @@ impl Request {
             ["flush", ref what @ ..] => Command::Flush(flush(what)?),
             ["log", level] => Command::Log(self::level(level)?),
             _ => {
-                return Err("no such command; there are status, stats, cache, upstreams, reload, flush all, \
+                return Err(
+                    "no such command; there are status, stats, cache, upstreams, reload, flush all, \
                             flush NAME, flush below NAME, flush failures, log LEVEL"
-                    .to_owned());
+                        .to_owned(),
+                );
             }
         };
         Ok(Self { command, json: !flags.is_empty() })
@@ -73,9 +75,10 @@ fn flush(what: &[&str]) -> Result<Flush, String> {
 }
 
 fn level(text: &str) -> Result<Level, String> {
-    LEVELS.into_iter().find(|&level| word(level) == text).ok_or_else(|| {
-        format!("no such level; there are {}", LEVELS.map(word).join(", "))
-    })
+    LEVELS
+        .into_iter()
+        .find(|&level| word(level) == text)
+        .ok_or_else(|| format!("no such level; there are {}", LEVELS.map(word).join(", ")))
 }
 
 #[cfg(test)]

@@ -109,11 +109,7 @@ fn make_way(path: &Path) -> io::Result<()> {
     }
 }
 
-fn serve(
-    listener: &UnixListener,
-    stop: &AtomicBool,
-    answer: &dyn Fn(&Request) -> Result<Reply, String>,
-) {
+fn serve(listener: &UnixListener, stop: &AtomicBool, answer: &dyn Fn(&Request) -> Result<Reply, String>) {
     while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
             // A client that goes away is no affair of ours.
@@ -123,10 +119,7 @@ fn serve(
     }
 }
 
-fn converse(
-    mut stream: UnixStream,
-    answer: &dyn Fn(&Request) -> Result<Reply, String>,
-) -> io::Result<()> {
+fn converse(mut stream: UnixStream, answer: &dyn Fn(&Request) -> Result<Reply, String>) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let Some(line) = read_line(&mut stream)? else { return Ok(()) };
     let text = match Request::parse(&line).and_then(|request| Ok((request.json, answer(&request)?))) {

@@ -73,7 +73,9 @@ type UpstreamCount = (&'static str, &'static str, fn(&UpstreamState) -> u64);
 const UPSTREAM_COUNTS: [UpstreamCount; 3] = [
     ("upstream_server_queries", "Queries sent to an upstream server", |state| state.queries),
     ("upstream_server_answers", "Answers of an upstream server", |state| state.answers),
-    ("upstream_server_timeouts", "Tries that an upstream server did not answer in time", |state| state.timeouts),
+    ("upstream_server_timeouts", "Tries that an upstream server did not answer in time", |state| {
+        state.timeouts
+    }),
 ];
 
 fn encode_upstreams(encoder: &mut DescriptorEncoder<'_>, upstreams: &[UpstreamState]) -> fmt::Result {
@@ -132,7 +134,7 @@ mod tests {
         let text = text(&snapshot(), 1e9);
         for line in [
             concat!("dns64d_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
-            "# HELP dns64d_retries Tries after the first.",
+            "# HELP dns64d_retries Tries after the first",
             "dns64d_synthesized_total 5",
             "dns64d_cache_entries 3.0",
             "dns64d_cache_hits_total 4",

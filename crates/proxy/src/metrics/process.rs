@@ -20,7 +20,12 @@ impl Collector for Process {
         let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let cpu_s = cpu_ticks(&read("stat")) as f64 / net::process::ticks_per_second() as f64;
         encoder
-            .encode_descriptor("process_cpu", "Processor time used", Some(&Unit::Seconds), MetricType::Counter)?
+            .encode_descriptor(
+                "process_cpu",
+                "Processor time used",
+                Some(&Unit::Seconds),
+                MetricType::Counter,
+            )?
             .encode_counter(&cpu_s, None::<&Exemplar<NoLabelSet, f64>>)?;
         let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         let (seconds, bytes) = (Some(Unit::Seconds), Some(Unit::Bytes));

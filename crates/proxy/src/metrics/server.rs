@@ -35,12 +35,10 @@ impl MetricsServer {
     ///
     /// # Errors
     /// The address cannot be used; the message names it.
-    pub fn start(
-        listen: SocketAddr,
-        page: impl Fn() -> Option<String> + Send + 'static,
-    ) -> io::Result<Self> {
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("metrics: cannot listen on {listen}: {error}"));
+    pub fn start(listen: SocketAddr, page: impl Fn() -> Option<String> + Send + 'static) -> io::Result<Self> {
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("metrics: cannot listen on {listen}: {error}"))
+        };
         let listener = TcpListener::bind(listen).map_err(named)?;
         let address = listener.local_addr().map_err(named)?;
         let stop = Arc::new(AtomicBool::new(false));
