@@ -1,11 +1,3 @@
-<<<<<<< HEAD
-//! x
-use crate::wire::{Malformed, Message};
-/// x
-pub fn scrub(_r: &Message<'_>, _o: &mut [u8]) -> Result<Option<usize>, Malformed> {
-    Ok(None)
-}
-=======
 //! A reply without what does not belong to its question (RFC 5452 6, RFC 2181 5.4.1).
 //!
 //! A server may add records that nobody asked for; an attacker who can make it do so must gain nothing by them.
@@ -95,4 +87,3 @@ fn write(reply: &Message<'_>, plan: &Plan, out: &mut [u8]) -> Result<usize, Malf
     }
     Ok(writer.finish())
 }
->>>>>>> cache
