@@ -41,8 +41,10 @@ pub enum StreamKind {
     Tcp,
     /// TLS over TCP: that, and answers may be padded.
     Tls,
-    /// HTTPS or QUIC: answers may be padded.
-    Other,
+    /// HTTPS: answers may be padded.
+    Https,
+    /// QUIC: answers may be padded.
+    Quic,
 }
 
 impl Channel {
@@ -53,7 +55,7 @@ impl Channel {
 
     /// Whether nobody on the way can read the answer, so that its length is worth hiding (RFC 7830).
     pub fn is_encrypted(&self) -> bool {
-        matches!(self, Self::Stream { kind: StreamKind::Tls | StreamKind::Other, .. })
+        matches!(self, Self::Stream { kind, .. } if *kind != StreamKind::Tcp)
     }
 
     /// Whether the client can be told the idle time of its connection (RFC 7828 3.1, RFC 9250 5.5.2).

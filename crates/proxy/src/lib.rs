@@ -23,6 +23,7 @@ pub mod log;
 pub mod machine;
 pub mod metrics;
 pub mod notify;
+pub mod runtime;
 pub mod screen;
 pub mod settings;
 pub mod snapshot;
@@ -31,5 +32,6 @@ pub mod upstreams;
 
 pub use config::Config;
 pub use machine::{Machine, Output};
+pub use runtime::{Server, ServerError};
 pub use settings::Settings;
 pub use stats::Stats;
