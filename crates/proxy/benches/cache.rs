@@ -12,7 +12,9 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 const SIZES_MIB: [usize; 3] = [1, 64, 512];
-const LOOK_UPS: usize = 1 << 20;
+const LOOK_UPS: usize = 1 << 17;
+/// Turns that are timed together.
+const STRETCH: usize = 512;
 const TTL_S: u32 = 3600;
 const S: u64 = 1_000_000_000;
 
@@ -39,16 +41,16 @@ struct Row {
 fn measure(octets: usize) -> Result<Row, Overflow> {
     let cache = Cache::new(octets, [9; 32]);
     // More than fit at 150 octets each: every insertion that is timed evicts another entry.
-    let names = octets / 150;
-    let insert = timed(names, |n| put(&cache, n as u64, S));
+    let names = (octets / 150).next_multiple_of(STRETCH);
+    let insert = timed(names, |n| put(&cache, n as u64, S))?;
     let counts = cache.counts();
     let (mut random, mut out) = (ChaCha12Rng::seed_from_u64(1), Vec::with_capacity(512));
     let present: Vec<Key> = (0..LOOK_UPS * 4)
         .map(|_| key(random.next_u64() % names as u64))
         .filter(|key| cache.get(key, 2 * S, &mut out).is_some())
-        .take(LOOK_UPS / 8)
+        .take(LOOK_UPS)
         .collect();
-    let absent: Vec<Key> = (0..LOOK_UPS / 8).map(|n| key((names + n) as u64)).collect();
+    let absent: Vec<Key> = (0..LOOK_UPS).map(|n| key((names + n) as u64)).collect();
     let hit = look_up(&cache, &present);
     let miss = look_up(&cache, &absent);
     let shared = std::thread::scope(|scope| {
@@ -56,31 +58,48 @@ fn measure(octets: usize) -> Result<Row, Overflow> {
         let own = look_up(&cache, &present);
         other.join().map_or(f64::NAN, |other| own.midpoint(other))
     });
-    let renew = timed(LOOK_UPS / 8, |n| put(&cache, (names - 1 - n % 2048) as u64, 3 * S));
+    let renew = timed(LOOK_UPS, |n| put(&cache, (names - 1 - n % 1024) as u64, 3 * S))?;
     Ok(Row {
         entries: counts.entries,
         octets_per_entry: octets as f64 / counts.entries as f64,
-        costs_ns: [hit, miss, insert?, renew?, shared],
+        costs_ns: [hit, miss, insert, renew, shared],
     })
 }
 
-/// The nanoseconds that each of so many turns of `work` takes.
+/// The nanoseconds that each turn of `work` takes: the median of many short stretches, so that pauses of the machine
+/// do not count.
 fn timed(turns: usize, mut work: impl FnMut(usize) -> Result<(), Overflow>) -> Result<f64, Overflow> {
-    let start = Instant::now();
-    for turn in 0..turns {
-        work(turn)?;
+    let mut stretches_ns = Vec::new();
+    for stretch in 0..turns.div_ceil(STRETCH) {
+        let start = Instant::now();
+        for turn in stretch * STRETCH..(stretch + 1) * STRETCH {
+            work(turn)?;
+        }
+        stretches_ns.push(start.elapsed().as_nanos() as f64 / STRETCH as f64);
     }
-    Ok(start.elapsed().as_nanos() as f64 / turns as f64)
+    Ok(median(stretches_ns))
 }
 
-/// The nanoseconds of a look-up, the keys taken in turn.
+/// The nanoseconds of a look-up, the keys taken in turn. They are warm, as if just made from a question; what the
+/// cache holds for them is not, unless it is small.
 fn look_up(cache: &Cache, keys: &[Key]) -> f64 {
-    let mut out = Vec::with_capacity(512);
-    let start = Instant::now();
-    for turn in 0..LOOK_UPS {
-        black_box(cache.get(black_box(&keys[turn % keys.len()]), 10 * S, &mut out));
+    let (mut out, mut warm) = (Vec::with_capacity(512), Vec::with_capacity(STRETCH));
+    let mut stretches_ns = Vec::new();
+    for stretch in keys.chunks_exact(STRETCH) {
+        warm.clear();
+        warm.extend_from_slice(stretch);
+        let start = Instant::now();
+        for key in &warm {
+            black_box(cache.get(black_box(key), 10 * S, &mut out));
+        }
+        stretches_ns.push(start.elapsed().as_nanos() as f64 / STRETCH as f64);
     }
-    start.elapsed().as_nanos() as f64 / LOOK_UPS as f64
+    median(stretches_ns)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn question(n: u64) -> Question {

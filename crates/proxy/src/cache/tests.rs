@@ -232,6 +232,21 @@ fn memory_is_bounded_and_what_is_asked_for_stays() {
 }
 
 #[test]
+fn a_full_bucket_of_the_index_gives_up_its_oldest_entry() {
+    // Failures are the shortest entries: more of them fit into the ring than the index has slots for in places.
+    let cache = Cache::new(64 << 10, SEED);
+    let keys: Vec<Key> = (0..5000).map(|n| key(&n.to_string(), rtype::A)).collect();
+    for key in &keys {
+        cache.insert_failure(key, 300, 22, 0);
+    }
+    let counts = cache.counts();
+    let found: Vec<bool> = keys.iter().map(|key| cache.failure(key, 0).is_some()).collect();
+    assert_eq!(found.iter().filter(|found| **found).count() as u64, counts.failures);
+    assert_eq!(counts.failures + counts.evicted, 5000);
+    assert!(counts.failures > 800 && found[4900..].iter().all(|found| *found), "{counts:?}");
+}
+
+#[test]
 fn a_cache_of_no_octets_keeps_nothing() {
     let cache = Cache::new(0, SEED);
     let mut out = Vec::new();

@@ -28,7 +28,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Does `acts` on a cache and on a map without bounds; returns how many look-ups the cache alone did not answer.
+/// Does `acts` on a cache and on a map without bounds; returns how many look-ups the map alone could answer.
 fn compare(octets: usize, acts: &[Act]) -> Result<u32, TestCaseError> {
     let (cache, mut model, mut out) = (Cache::new(octets, SEED), HashMap::new(), Vec::new());
     let (mut now_ns, mut missed) = (0, 0);
@@ -74,7 +74,21 @@ fn compare(octets: usize, acts: &[Act]) -> Result<u32, TestCaseError> {
         let counts = cache.counts();
         prop_assert!(counts.octets <= counts.octets_max);
     }
+    check_counts(&cache, now_ns)?;
     Ok(missed)
+}
+
+/// The counts are those of what can be found.
+fn check_counts(cache: &Cache, now_ns: u64) -> Result<(), TestCaseError> {
+    let counts = cache.counts();
+    let keys: Vec<Key> = (0..40).map(|n| key(&format!("n{n}.test"), rtype::TXT)).collect();
+    let found = keys.iter().filter(|key| cache.get(key, now_ns, &mut Vec::new()).is_some()).count();
+    prop_assert_eq!(counts.entries, found as u64);
+    let in_force = keys.iter().filter(|key| cache.failure(key, now_ns).is_some()).count();
+    prop_assert!(counts.failures >= in_force as u64);
+    prop_assert_eq!(cache.flush(&Flush::Failures) as u64, counts.failures);
+    prop_assert_eq!(cache.flush(&Flush::All) as u64, counts.entries);
+    Ok(())
 }
 
 proptest! {
