@@ -5,14 +5,18 @@
 //! octets; `runtime` owns the sockets, one machine for each thread.
 #![forbid(unsafe_code)]
 
+pub mod buckets;
 pub mod cache;
 pub mod command;
 pub mod config;
 pub mod control;
+pub mod cookies;
 pub mod daemon;
 pub mod dnstap;
 pub mod domains;
+pub mod ede;
 pub mod ids;
+pub mod local;
 pub mod log;
 pub mod metrics;
 pub mod notify;

@@ -1,9 +1,30 @@
 //! The configuration file: TOML, read, checked and turned into [`Settings`] before anything starts.
+//!
+//! `raw` is the file as it stands, `check` and the modules beside it make sense of it, `place` says where in the file
+//! an error is. `keys` has one table of all keys, from which come bounds, advice and the documents.
+
+mod address;
+mod check;
+mod documents;
+mod keys;
+mod listeners;
+mod place;
+mod raw;
+mod services;
+#[cfg(test)]
+mod tests;
+mod upstreams;
+mod views;
+mod warnings;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::settings::Settings;
+use place::Place;
+
+pub use documents::{manual, sample, table};
+pub use place::ConfigError;
 
 /// Everything the program needs, checked.
 #[derive(Clone, Debug)]
@@ -40,6 +61,27 @@ pub struct Config {
     pub settings: Settings,
     /// What is allowed and yet likely to do harm, one line each.
     pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads a file, and the certificates it names.
+    ///
+    /// # Errors
+    /// It cannot be read, is no TOML, has a key that is not known or a value that makes no sense.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::of_file(path, &error))?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads a text; `file` is its name in errors, and paths in it start where that file is.
+    ///
+    /// # Errors
+    /// Those of [`Config::load`] but the first.
+    pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
+        let place = Place { text, file };
+        let raw = toml::from_str(text).map_err(|error| place.syntax_error(&error))?;
+        check::check(&raw, &place)
+    }
 }
 
 /// An address to answer on.
