@@ -70,6 +70,8 @@ pub enum Capability {
     SetUid = 7,
     /// Listen on ports below 1024.
     NetBindService = 10,
+    /// Ask for socket buffers above the limits of the system.
+    NetAdmin = 12,
 }
 
 /// Whether the calling thread has it, ready to be used.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-use crate::config::{Format, Level, LogChoice};
+use crate::config::{Level, LogChoice};
 use limits::Verdict;
 use line::Style;
 use writer::{Item, Shared};
@@ -82,7 +82,7 @@ impl Log {
     /// A log that nobody reads, for tests.
     #[cfg(test)]
     pub(crate) fn silent() -> Self {
-        let choice = LogChoice { level: Level::Error, format: Format::Text, queries: false };
+        let choice = LogChoice { level: Level::Error, format: crate::config::Format::Text, queries: false };
         Self::with(&choice, false, std::io::sink()).unwrap()
     }
 

@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::config::Format;
 
 /// A sink that can be read.
 #[derive(Clone, Default)]

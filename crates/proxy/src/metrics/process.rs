@@ -27,14 +27,19 @@ impl Collector for Process {
                 MetricType::Counter,
             )?
             .encode_counter(&cpu_s, None::<&Exemplar<NoLabelSet, f64>>)?;
-        let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         let (seconds, bytes) = (Some(Unit::Seconds), Some(Unit::Bytes));
+        // A process that has changed its user may not list its own descriptors (proc(5)).
+        let open = fs::read_dir("/proc/self/fd").ok().map(|list| list.count() as f64);
         for (name, help, unit, value) in [
-            ("process_start_time", "Start since 1970", seconds, self.began_s),
-            ("process_resident_memory", "Memory in use", bytes, resident_octets(&read("status")) as f64),
-            ("process_open_fds", "Open files and sockets", None, open as f64),
+            ("process_start_time", "Start since 1970", seconds, Some(self.began_s)),
+            ("process_resident_memory", "Memory in use", bytes, resident_octets(&read("status"))),
+            ("process_open_fds", "Open files and sockets", None, open),
         ] {
-            encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?.encode_gauge(&value)?;
+            if let Some(value) = value {
+                encoder
+                    .encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?
+                    .encode_gauge(&value)?;
+            }
         }
         Ok(())
     }
@@ -47,10 +52,10 @@ fn cpu_ticks(stat: &str) -> u64 {
     times.filter_map(|ticks| ticks.parse::<u64>().ok()).fold(0, u64::saturating_add)
 }
 
-fn resident_octets(status: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0).saturating_mul(1024)
+fn resident_octets(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u32 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(f64::from(kib) * 1024.0)
 }
 
 #[cfg(test)]
@@ -61,8 +66,9 @@ mod tests {
     fn the_process_is_read() {
         assert_eq!(cpu_ticks("77 (a) b (c) R 1 77 77 0 -1 4194304 100 0 0 0 250 50 0 0 20"), 300);
         assert_eq!(cpu_ticks(""), 0);
-        assert_eq!(resident_octets("Name:\tx\nVmRSS:\t    2048 kB\n"), 2 << 20);
+        assert_eq!(resident_octets("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2_097_152.0));
+        assert_eq!(resident_octets("VmRSS:\n"), None);
         let own = fs::read_to_string("/proc/self/status").unwrap();
-        assert!(resident_octets(&own) > 100_000);
+        assert!(resident_octets(&own).is_some_and(|octets| octets > 100_000.0));
     }
 }
