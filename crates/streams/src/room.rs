@@ -110,7 +110,7 @@ impl Streams {
         self.handle.room.tally.copy()
     }
 
-    /// Ends all listeners and connections and waits for the thread. Handles that still exist do nothing from then on.
+    /// Ends all listeners, connections and questions, and waits for the thread. Handles that still exist do nothing from then on.
     pub fn stop(self) {
         drop(self);
     }
@@ -119,7 +119,7 @@ impl Streams {
 impl Drop for Streams {
     fn drop(&mut self) {
         self.servers.close();
-        self.handle.upstreams.clear();
+        self.handle.upstreams.end();
         let Some((end, thread)) = self.end.take() else { return };
         // Neither can fail but when the thread has ended by itself.
         let _ = end.send(());
@@ -164,13 +164,9 @@ impl Handle {
     ///
     /// A connection that ends before the answer is made anew and the question is sent again, once.
     pub fn ask(&self, generation: u64, upstream: usize, token: u64, query: Vec<u8>, timeout: Duration) {
-        let upstream = self.upstreams.find(generation, upstream);
-        let room = self.room.clone();
+        let (room, upstreams) = (self.room.clone(), self.upstreams.clone());
         self.runtime.spawn(Box::pin(async move {
-            let octets = match upstream {
-                Some(upstream) => upstream.ask(query, timeout).await,
-                None => None,
-            };
+            let octets = upstreams.ask(generation, upstream, query, timeout).await;
             (room.on_answer)(Answer { token, octets });
         }));
     }

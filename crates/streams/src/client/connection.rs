@@ -59,15 +59,31 @@ impl Connection {
 
     /// Asks, and waits for the answer as long as the caller has patience.
     pub async fn exchange(&self, query: &[u8]) -> Result<Vec<u8>, Failure> {
-        // Counted before, and so counted where the caller gives up and drops this future.
-        self.unanswered.fetch_add(1, Ordering::Relaxed);
+        let mut attempt = Attempt { connection: self, is_alive: None };
         let answer = match &self.link {
             Link::Framed(link) => link.exchange(query).await,
             Link::Https(link) => link.exchange(query).await,
             Link::Quic(link) => link.exchange(query).await,
         };
-        let unanswered = if answer == Err(Failure::Lost) { UNANSWERED_MAX } else { 0 };
-        self.unanswered.store(unanswered, Ordering::Relaxed);
+        attempt.is_alive = Some(answer != Err(Failure::Lost));
         answer
+    }
+}
+
+/// A question on its way.
+struct Attempt<'a> {
+    connection: &'a Connection,
+    /// What its end says of the connection; none when the caller gave up and dropped it.
+    is_alive: Option<bool>,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let unanswered = &self.connection.unanswered;
+        match self.is_alive {
+            Some(true) => unanswered.store(0, Ordering::Relaxed),
+            Some(false) => unanswered.store(UNANSWERED_MAX, Ordering::Relaxed),
+            None => drop(unanswered.fetch_add(1, Ordering::Relaxed)),
+        }
     }
 }

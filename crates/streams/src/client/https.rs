@@ -21,6 +21,9 @@ use crate::server::{MEDIA_TYPE, has_media_type};
 /// A server that says nothing for so long is asked whether it is there, and has as long again to say so.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
+/// Requests at once before the server has said how many it takes: more would be refused by a modest one.
+const STREAMS_AT_FIRST: usize = 10;
+
 /// Octets of one connection's answers on their way at once.
 const WINDOW_OCTETS: u32 = 256 << 10;
 
@@ -39,6 +42,7 @@ impl Link {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
+            .initial_max_send_streams(STREAMS_AT_FIRST)
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_EVERY)
             .initial_stream_window_size(WINDOW_OCTETS)

@@ -11,6 +11,9 @@ mod target;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
 
 use crate::counts::UpstreamCells;
 use crate::{Protocol, Roots, lock};
@@ -70,11 +73,12 @@ const GENERATIONS: usize = 2;
 pub(crate) struct Generations {
     lists: Mutex<Vec<(u64, Vec<Arc<Server>>)>>,
     cells: Arc<UpstreamCells>,
+    ended: watch::Sender<bool>,
 }
 
 impl Generations {
     pub fn new(cells: Arc<UpstreamCells>) -> Self {
-        Self { lists: Mutex::default(), cells }
+        Self { lists: Mutex::default(), cells, ended: watch::Sender::default() }
     }
 
     /// Adds a list, or replaces the one of the same generation.
@@ -91,13 +95,31 @@ impl Generations {
         Ok(())
     }
 
-    pub fn find(&self, generation: u64, index: usize) -> Option<Arc<Server>> {
+    fn find(&self, generation: u64, index: usize) -> Option<Arc<Server>> {
         let lists = lock(&self.lists);
         let (_, servers) = lists.iter().find(|(number, _)| *number == generation)?;
         servers.get(index).cloned()
     }
 
-    pub fn clear(&self) {
+    /// Asks one question; its answer is `None` where there is none. The end of everything ends it, too.
+    pub async fn ask(
+        &self,
+        generation: u64,
+        index: usize,
+        query: Vec<u8>,
+        timeout: Duration,
+    ) -> Option<Vec<u8>> {
+        let server = self.find(generation, index)?;
+        let mut ended = self.ended.subscribe();
+        tokio::select! {
+            answer = server.ask(query, timeout) => answer,
+            _ = ended.wait_for(|&ended| ended) => None,
+        }
+    }
+
+    /// Ends all questions in flight and, with them, all connections.
+    pub fn end(&self) {
         lock(&self.lists).clear();
+        self.ended.send_replace(true);
     }
 }

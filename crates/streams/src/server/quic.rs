@@ -145,7 +145,11 @@ async fn answer(session: &Session, connection: &Connection, mut send: SendStream
     let Ok(permit) = session.pipeline.clone().acquire_owned().await else { return };
     let (sender, outcome) = oneshot::channel();
     session.offer(query, Reply::Stream(sender), permit);
-    let Ok(Some(octets)) = outcome.await else {
+    let outcome = tokio::select! {
+        outcome = outcome => outcome,
+        _ = connection.closed() => return,
+    };
+    let Ok(Some(octets)) = outcome else {
         // It fails where the client has stopped the stream; then there is nobody to tell.
         let _ = send.reset(INTERNAL_ERROR);
         return;
