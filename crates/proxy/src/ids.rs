@@ -35,9 +35,16 @@ impl Random {
         (usize::from(self.word()) * bound) >> 16
     }
 
-    /// A secret.
+    /// A secret of 32 octets.
     pub fn seed(&mut self) -> [u8; 32] {
         self.bits()
+    }
+
+    /// A secret of 16 octets.
+    pub fn secret(&mut self) -> [u8; 16] {
+        let mut secret = [0; 16];
+        self.generator.fill_bytes(&mut secret);
+        secret
     }
 
     /// Random bits for a whole name.

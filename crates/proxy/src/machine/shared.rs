@@ -8,6 +8,7 @@ use dns64::wire::Name;
 use crate::buckets::Buckets;
 use crate::cache::Cache;
 use crate::cookies::ServerCookies;
+use crate::ids::Random;
 
 /// What machines share; cheap to clone.
 #[derive(Clone)]
@@ -25,16 +26,13 @@ pub struct Shared {
 impl Shared {
     /// For machines that keep `cache_octets` and know `upstreams` servers.
     pub fn new(settings: &crate::Settings, cache_octets: usize, seed: [u8; 32]) -> Self {
-        let [cookie_secret, probe_secret] = [0, 16].map(|at| {
-            let mut secret = [0; 16];
-            secret.copy_from_slice(&seed[at..at + 16]);
-            secret
-        });
+        // Each has a secret of its own: what one of them gives away says nothing of the others.
+        let mut random = Random::new(seed);
         Self {
-            cache: Arc::new(Cache::new(cache_octets, seed)),
-            buckets: settings.rate.map(|limit| Arc::new(Buckets::new(limit, seed))),
-            cookies: Arc::new(ServerCookies::new(cookie_secret)),
-            loops: Arc::new(Loops::new(settings.upstreams.len(), probe_secret)),
+            cache: Arc::new(Cache::new(cache_octets, random.seed())),
+            buckets: settings.rate.map(|limit| Arc::new(Buckets::new(limit, random.seed()))),
+            cookies: Arc::new(ServerCookies::new(random.secret())),
+            loops: Arc::new(Loops::new(settings.upstreams.len(), random.secret())),
         }
     }
 }
