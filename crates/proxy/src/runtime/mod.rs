@@ -6,6 +6,8 @@ mod inbox;
 mod listening;
 mod observer;
 mod outlet;
+mod readings;
+mod service;
 mod sockets;
 mod worker;
 
@@ -22,7 +24,7 @@ use crate::cache::Cache;
 use crate::config::{Config, ListenProtocol, UpstreamProtocol};
 use crate::machine::Shared;
 use crate::settings::Settings;
-use crate::snapshot::UpstreamState;
+use crate::snapshot::{Reading, UpstreamState};
 use crate::stats::Stats;
 pub use error::ServerError;
 use inbox::{Event, Inbox};
@@ -33,6 +35,9 @@ use worker::{Adoption, Board, Report, Worker};
 
 /// Threads at most: their numbers have eight bits in the tokens of the streams.
 const THREADS_MAX: usize = 256;
+
+/// To be called when a thread ends, whatever the reason.
+pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
 
 /// A server that runs.
 pub struct Server {
@@ -63,8 +68,8 @@ impl Server {
     pub fn start(
         config: &Config,
         mut given: Vec<GivenSocket>,
-        services: &Services,
-        on_end: impl Fn() + Clone + Send + 'static,
+        services: Services,
+        on_end: OnEnd,
     ) -> Result<Self, ServerError> {
         let threads = threads(config)?;
         let inboxes: Arc<[Arc<Inbox>]> = (0..threads)
@@ -86,7 +91,7 @@ impl Server {
         };
         let adoptions = server.prepare(config, plan, threads, 0)?;
         for (number, (first, inbox)) in adoptions.into_iter().zip(inboxes.iter()).enumerate() {
-            match server.spawn(number, first, inbox, services, on_end.clone()) {
+            match server.spawn(number, first, inbox, &services, on_end.clone()) {
                 Ok(worker) => server.workers.push(worker),
                 Err(error) => {
                     let _ = server.stop();
@@ -170,8 +175,8 @@ impl Server {
     }
 
     /// What the streams did.
-    pub fn stream_counts(&self) -> streams::Counts {
-        self.streams.counts()
+    pub fn stream_readings(&self) -> Vec<Reading> {
+        readings::stream_readings(&self.streams.counts())
     }
 
     /// Ends all threads and returns what they counted.
@@ -270,7 +275,7 @@ impl Server {
         first: Adoption,
         inbox: &Arc<Inbox>,
         services: &Services,
-        on_end: impl Fn() + Send + 'static,
+        on_end: OnEnd,
     ) -> Result<RunningWorker, ServerError> {
         let (board, probes) = (Arc::new(Board::default()), first.probes);
         let mut worker = Worker::new(
@@ -359,11 +364,11 @@ fn stream_upstreams(config: &Config) -> Result<Vec<streams::Upstream>, ServerErr
 }
 
 /// Calls a function at the end of a thread, a panic included.
-struct OnDrop<F: Fn()>(F);
+struct OnDrop(OnEnd);
 
-impl<F: Fn()> Drop for OnDrop<F> {
+impl Drop for OnDrop {
     fn drop(&mut self) {
-        self.0();
+        (self.0)();
     }
 }
 
