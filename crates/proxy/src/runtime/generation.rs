@@ -56,11 +56,7 @@ impl Generation {
     }
 
     /// Lets the machine work, with a way out.
-    pub fn with<R>(
-        &mut self,
-        ways: &mut Ways,
-        work: impl FnOnce(&mut Machine, &mut Outlet<'_>) -> R,
-    ) -> R {
+    pub fn with<R>(&mut self, ways: &mut Ways, work: impl FnOnce(&mut Machine, &mut Outlet<'_>) -> R) -> R {
         let mut outlet = Outlet {
             clients: &mut ways.clients,
             upstreams: &mut self.upstreams,

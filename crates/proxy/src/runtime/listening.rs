@@ -49,7 +49,10 @@ impl Plan {
         for (number, listen) in config.listen.iter().enumerate() {
             let known = before.iter().find(|known| {
                 known.listen == *listen
-                    && !plan.listening.iter().any(|taken| taken.address == known.address && taken.listen == *listen)
+                    && !plan
+                        .listening
+                        .iter()
+                        .any(|taken| taken.address == known.address && taken.listen == *listen)
             });
             match known {
                 Some(known) => plan.keep(config, number, known),
@@ -92,12 +95,16 @@ impl Plan {
             }
             ListenProtocol::Quic => Some(ListenSocket::Udp(match take_udp(given, wanted) {
                 Some(socket) => socket,
-                None => std::net::UdpSocket::bind(wanted).map_err(|error| ServerError::listen(wanted, error))?,
+                None => {
+                    std::net::UdpSocket::bind(wanted).map_err(|error| ServerError::listen(wanted, error))?
+                }
             })),
-            ListenProtocol::Tls | ListenProtocol::Https => Some(ListenSocket::Tcp(match take_tcp(given, wanted) {
-                Some(socket) => socket,
-                None => stream_listener(wanted)?,
-            })),
+            ListenProtocol::Tls | ListenProtocol::Https => {
+                Some(ListenSocket::Tcp(match take_tcp(given, wanted) {
+                    Some(socket) => socket,
+                    None => stream_listener(wanted)?,
+                }))
+            }
         };
         if listen.protocol != ListenProtocol::Plain {
             address = local_address(socket.as_ref()).unwrap_or(wanted);
@@ -138,7 +145,13 @@ impl Plan {
         Ok(tcp.or(claimed))
     }
 
-    fn push_stream(&mut self, config: &Config, number: usize, protocol: ListenProtocol, socket: ListenSocket) {
+    fn push_stream(
+        &mut self,
+        config: &Config,
+        number: usize,
+        protocol: ListenProtocol,
+        socket: ListenSocket,
+    ) {
         let protocol = match protocol {
             ListenProtocol::Plain => Protocol::Tcp,
             ListenProtocol::Tls => Protocol::Tls,
@@ -170,7 +183,8 @@ fn local_address(socket: Option<&ListenSocket>) -> Option<SocketAddr> {
 }
 
 fn take_udp(given: &mut Vec<GivenSocket>, address: SocketAddr) -> Option<std::net::UdpSocket> {
-    let fits = |given: &GivenSocket| given.address == address && matches!(given.socket, given::Socket::Udp(_));
+    let fits =
+        |given: &GivenSocket| given.address == address && matches!(given.socket, given::Socket::Udp(_));
     match given.swap_remove(given.iter().position(fits)?).socket {
         given::Socket::Udp(socket) => Some(socket),
         given::Socket::Tcp(_) => None,
@@ -178,7 +192,8 @@ fn take_udp(given: &mut Vec<GivenSocket>, address: SocketAddr) -> Option<std::ne
 }
 
 fn take_tcp(given: &mut Vec<GivenSocket>, address: SocketAddr) -> Option<TcpListener> {
-    let fits = |given: &GivenSocket| given.address == address && matches!(given.socket, given::Socket::Tcp(_));
+    let fits =
+        |given: &GivenSocket| given.address == address && matches!(given.socket, given::Socket::Tcp(_));
     match given.swap_remove(given.iter().position(fits)?).socket {
         given::Socket::Tcp(socket) => Some(socket),
         given::Socket::Udp(_) => None,

@@ -225,8 +225,7 @@ impl Server {
             .map_err(ServerError::StreamUpstream)?;
         self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
         let settings = Arc::new(Settings { own_sockets, ..config.settings.clone() });
-        self.addresses =
-            plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
+        self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
         self.listening = plan.listening;
         let mut adoptions = Vec::new();
         for (number, (open, upstreams)) in plan.open.into_iter().zip(upstreams).enumerate() {

@@ -98,7 +98,8 @@ struct UpstreamLane {
 
 impl UpstreamSide {
     pub fn new(sockets: Vec<Vec<UdpSocket>>) -> Self {
-        let lane = |sockets| UpstreamLane { sockets, batch: SendBatch::new(BATCH, QUERY_OCTETS_MAX), from: 0 };
+        let lane =
+            |sockets| UpstreamLane { sockets, batch: SendBatch::new(BATCH, QUERY_OCTETS_MAX), from: 0 };
         Self { lanes: sockets.into_iter().map(lane).collect(), refused: Vec::new() }
     }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 use net::poll::{Event as Ready, Events, Interest, Poller};
 use net::udp::{ReceiveBatch, UdpSocket};
 
+use super::ServerError;
 use super::generation::{Generation, Ways};
 use super::inbox::{Event, Inbox};
 use super::observer::{Observer, Services};
 use super::outlet::{BATCH, ClientSide, StreamSide};
-use super::ServerError;
 use crate::client::{Channel, Client, StreamKind};
 use crate::dnstap::Kind;
 use crate::machine::Shared;
@@ -162,6 +162,8 @@ impl Worker {
     /// Works until it is told to stop.
     pub fn run(mut self) -> Result<Stats, ServerError> {
         let mut events = Events::with_capacity(BATCH);
+        // What was begun before the first event leaves now.
+        self.finish_round();
         while !self.stopping {
             let timeout = self.time_to_wait();
             self.poller
@@ -364,11 +366,8 @@ impl Worker {
         let stats = self.stats();
         let mut report = self.board.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing new: the next wait may be long.
-        self.published_ns = if report.stats == stats && report.generation == self.current.number {
-            0
-        } else {
-            self.now_ns
-        };
+        self.published_ns =
+            if report.stats == stats && report.generation == self.current.number { 0 } else { self.now_ns };
         report.stats = stats;
         report.generation = self.current.number;
         report.upstreams.clear();
