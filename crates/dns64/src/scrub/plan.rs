@@ -2,7 +2,7 @@
 
 use super::{Malformed, Message, Name, Record, Section, TYPE_TSIG, rtype};
 use crate::chain::{LINKS_MAX, follow_to_end, signed_type};
-use crate::wire::CLASS_IN;
+use crate::wire::{CLASS_IN, names_in_rdata};
 
 /// The longest message, in octets.
 const MESSAGE_OCTETS_MAX: usize = u16::MAX as usize;
@@ -136,7 +136,8 @@ impl Plan {
             if record.section == Section::Additional || targets.count == TARGETS_MAX {
                 break;
             }
-            if let Some(offset) = target_offset(&record).filter(|_| self.keeps(&record)) {
+            let offset = target_offset(&record).filter(|&offset| name_in_rdata(&record, offset).is_some());
+            if let Some(offset) = offset.filter(|_| self.keeps(&record)) {
                 targets.places[targets.count] = record.rdata_position() + offset;
                 targets.count += 1;
             }
@@ -231,11 +232,10 @@ fn zones<const N: usize>(reply: &Message<'_>, chain: &Names<N>) -> Result<Names<
         let zone = match record.rtype {
             rtype::SOA | rtype::NS => record.owner()?,
             rtype::RRSIG if signed_type(&record).is_some_and(is_proof) => {
-                let (signer, _) = record.name_in_rdata(SIGNER_AT)?;
-                if !record.owner()?.is_under(&signer) {
-                    continue;
+                match name_in_rdata(&record, SIGNER_AT) {
+                    Some(signer) if record.owner()?.is_under(&signer) => signer,
+                    _ => continue,
                 }
-                signer
             }
             _ => continue,
         };
@@ -249,6 +249,14 @@ fn zones<const N: usize>(reply: &Message<'_>, chain: &Names<N>) -> Result<Names<
 /// Whether records of the type prove that something does not exist (RFC 4035 3.1.3, RFC 5155 7.2).
 fn is_proof(rtype: u16) -> bool {
     matches!(rtype, TYPE_NSEC | rtype::NSEC3)
+}
+
+/// A name in RDATA. Where it may not be compressed (RFC 3597 4) it counts only if it is not: its place changes when the
+/// reply is written again, and a pointer would then mean something else.
+fn name_in_rdata(record: &Record<'_>, offset: usize) -> Option<Name> {
+    let (name, end) = record.name_in_rdata(offset).ok()?;
+    let (_, names) = names_in_rdata(record.rtype);
+    (names > 0 || end - offset == name.as_wire().len()).then_some(name)
 }
 
 /// Where the name begins in RDATA whose records a server may add (RFC 1035 3.3, RFC 2782, RFC 9460 4.1, RFC 3403 4.1).
