@@ -86,7 +86,7 @@ impl Plan {
         note(&asked.name);
         for record in section(reply, Section::Answer) {
             let record = record?;
-            if fits_class(reply, &record) && record.owner()? == asked.name {
+            if fits_class(reply, &record) && record.owner_is(&asked.name)? {
                 self.mark(&record);
             }
         }
@@ -167,8 +167,8 @@ struct Targets {
 
 impl Targets {
     fn contain(&self, reply: &Message<'_>, name: &Name) -> bool {
-        let read = |&place: &usize| Name::parse(reply.octets(), place).ok();
-        self.places[..self.count].iter().filter_map(read).any(|(target, _)| target == *name)
+        let is_name = |&place: &usize| name.stands_at(reply.octets(), place).unwrap_or(false);
+        self.places[..self.count].iter().any(is_name)
     }
 }
 
