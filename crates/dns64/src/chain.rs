@@ -45,7 +45,7 @@ pub(crate) fn follow_to_end<E: From<Malformed>>(
             each_answer(
                 reply,
                 |record| {
-                    if record.owner()? == at { visit(Place::End, &at, record) } else { Ok(()) }
+                    if record.owner_is(&at)? { visit(Place::End, &at, record) } else { Ok(()) }
                 },
             )?;
             return Ok(at);
@@ -55,7 +55,7 @@ pub(crate) fn follow_to_end<E: From<Malformed>>(
             let linked = signed_type(record).unwrap_or(record.rtype);
             let belongs = match linked {
                 // A name has one CNAME record at most (RFC 1034 3.6.2).
-                rtype::CNAME if record.owner()? == at => {
+                rtype::CNAME if record.owner_is(&at)? => {
                     record.rtype != rtype::CNAME || !std::mem::replace(&mut cname_seen, true)
                 }
                 rtype::DNAME => is_below(&at, &record.owner()?),
@@ -74,7 +74,7 @@ fn next_name(reply: &Message<'_>, at: &Name) -> Result<Option<Name>, Malformed> 
     let (mut cname, mut dname) = (None, None);
     each_answer(reply, |record| -> Result<(), Malformed> {
         match record.rtype {
-            rtype::CNAME if cname.is_none() && record.owner()? == *at => {
+            rtype::CNAME if cname.is_none() && record.owner_is(at)? => {
                 cname = Some(record.name_in_rdata(0)?.0);
             }
             rtype::DNAME if dname.is_none() => {

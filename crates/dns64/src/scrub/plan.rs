@@ -2,7 +2,7 @@
 
 use super::{Malformed, Message, Name, Record, Section, TYPE_TSIG, rtype};
 use crate::chain::{LINKS_MAX, follow_to_end, signed_type};
-use crate::wire::CLASS_IN;
+use crate::wire::{CLASS_IN, names_in_rdata};
 
 /// The longest message, in octets.
 const MESSAGE_OCTETS_MAX: usize = u16::MAX as usize;
@@ -31,6 +31,9 @@ const CLASS_ANY: u16 = 255;
 /// Where the name of the signer begins in RDATA of RRSIG (RFC 4034 3.1).
 const SIGNER_AT: usize = 18;
 
+/// The names of a chain: of each link, and of its end.
+type Chain = Names<{ LINKS_MAX + 2 }>;
+
 /// The records to keep.
 pub(super) struct Plan {
     /// A bit for each place where a record may begin: no two begin within the same eleven octets.
@@ -43,9 +46,17 @@ impl Plan {
             return Err(Malformed("over 65535 octets"));
         }
         let mut plan = Self { marks: [0; MARKS] };
-        let chain = plan.mark_answers(reply)?;
+        if !says_more(reply)? {
+            // A chain and its end, as most servers answer today: nothing depends on the names of the chain.
+            plan.mark_answers(reply, |_| ())?;
+            plan.mark_options(reply)?;
+            return Ok(plan);
+        }
+        let mut chain = Chain::new();
+        plan.mark_answers(reply, |name| chain.add(name))?;
         plan.mark_authorities(reply, &chain)?;
         plan.mark_additionals(reply, &chain)?;
+        plan.mark_options(reply)?;
         Ok(plan)
     }
 
@@ -59,69 +70,71 @@ impl Plan {
         self.marks[place / 64] |= 1 << (place % 64);
     }
 
-    /// Marks the answer section; returns the names of the chain.
-    fn mark_answers(&mut self, reply: &Message<'_>) -> Result<Names<{ LINKS_MAX + 2 }>, Malformed> {
+    /// Marks the answer section; tells `note` the names of the chain.
+    fn mark_answers(&mut self, reply: &Message<'_>, mut note: impl FnMut(&Name)) -> Result<(), Malformed> {
         let asked = &reply.question;
-        let mut names = Names::new();
-        if asked.qclass != CLASS_IN || asked.qtype == rtype::ANY {
-            names.add(&asked.name);
-            for record in section(reply, Section::Answer) {
-                let record = record?;
-                if fits_class(reply, &record) && record.owner()? == asked.name {
-                    self.mark(&record);
-                }
-            }
-            return Ok(names);
+        if asked.qclass == CLASS_IN && asked.qtype != rtype::ANY {
+            check_links(reply)?;
+            let end = follow_to_end(reply, &asked.name, |_, name, record| {
+                note(name);
+                self.mark(record);
+                Ok::<_, Malformed>(())
+            })?;
+            note(&end);
+            return Ok(());
         }
-        check_links(reply)?;
-        let end = follow_to_end(reply, &asked.name, |_, name, record| {
-            names.add(name);
-            self.mark(record);
-            Ok::<_, Malformed>(())
-        })?;
-        names.add(&end);
-        Ok(names)
-    }
-
-    fn mark_authorities<const N: usize>(
-        &mut self,
-        reply: &Message<'_>,
-        chain: &Names<N>,
-    ) -> Result<(), Malformed> {
-        let zones = zones(reply, chain)?;
-        for record in section(reply, Section::Authority).take(RECORDS_MAX) {
+        note(&asked.name);
+        for record in section(reply, Section::Answer) {
             let record = record?;
-            let owner = record.owner()?;
-            let proof = is_proof(signed_type(&record).unwrap_or(record.rtype));
-            let belongs = chain.any_under(&owner) || proof && zones.any_above(&owner);
-            if belongs && fits_class(reply, &record) {
+            if fits_class(reply, &record) && record.owner_is(&asked.name)? {
                 self.mark(&record);
             }
         }
         Ok(())
     }
 
-    fn mark_additionals<const N: usize>(
-        &mut self,
-        reply: &Message<'_>,
-        chain: &Names<N>,
-    ) -> Result<(), Malformed> {
-        if reply.header.counts[3] == 0 {
-            return Ok(());
-        }
-        let targets = self.targets(reply)?;
-        for (n, record) in section(reply, Section::Additional).enumerate() {
+    fn mark_authorities(&mut self, reply: &Message<'_>, chain: &Chain) -> Result<(), Malformed> {
+        let mut zones = None;
+        for record in section(reply, Section::Authority).take(RECORDS_MAX) {
             let record = record?;
-            let belongs = match record.rtype {
-                rtype::OPT => true,
-                TYPE_TSIG => false,
-                _ if n >= RECORDS_MAX || !fits_class(reply, &record) => false,
-                _ => {
-                    let owner = record.owner()?;
-                    chain.contains(&owner) || targets.contain(reply, &owner)
+            if !fits_class(reply, &record) {
+                continue;
+            }
+            let owner = record.owner()?;
+            if chain.any_under(&owner) {
+                self.mark(&record);
+            } else if is_proof(signed_type(&record).unwrap_or(record.rtype)) {
+                let zones = match &zones {
+                    Some(zones) => zones,
+                    None => zones.insert(zones_of(reply, chain)?),
+                };
+                if zones.any_above(&owner) {
+                    self.mark(&record);
                 }
-            };
-            if belongs {
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_additionals(&mut self, reply: &Message<'_>, chain: &Chain) -> Result<(), Malformed> {
+        let targets = self.targets(reply)?;
+        for record in section(reply, Section::Additional).take(RECORDS_MAX) {
+            let record = record?;
+            if matches!(record.rtype, rtype::OPT | TYPE_TSIG) || !fits_class(reply, &record) {
+                continue;
+            }
+            let owner = record.owner()?;
+            if chain.contains(&owner) || targets.contain(reply, &owner) {
+                self.mark(&record);
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_options(&mut self, reply: &Message<'_>) -> Result<(), Malformed> {
+        for record in section(reply, Section::Additional) {
+            let record = record?;
+            if record.rtype == rtype::OPT {
                 self.mark(&record);
             }
         }
@@ -136,7 +149,8 @@ impl Plan {
             if record.section == Section::Additional || targets.count == TARGETS_MAX {
                 break;
             }
-            if let Some(offset) = target_offset(&record).filter(|_| self.keeps(&record)) {
+            let offset = target_offset(&record).filter(|&offset| name_in_rdata(&record, offset).is_some());
+            if let Some(offset) = offset.filter(|_| self.keeps(&record)) {
                 targets.places[targets.count] = record.rdata_position() + offset;
                 targets.count += 1;
             }
@@ -153,8 +167,8 @@ struct Targets {
 
 impl Targets {
     fn contain(&self, reply: &Message<'_>, name: &Name) -> bool {
-        let read = |&place: &usize| Name::parse(reply.octets(), place).ok();
-        self.places[..self.count].iter().filter_map(read).any(|(target, _)| target == *name)
+        let is_name = |&place: &usize| name.stands_at(reply.octets(), place).unwrap_or(false);
+        self.places[..self.count].iter().any(is_name)
     }
 }
 
@@ -208,6 +222,17 @@ fn fits_class(reply: &Message<'_>, record: &Record<'_>) -> bool {
     reply.question.qclass == CLASS_ANY || record.class == reply.question.qclass
 }
 
+/// Whether a reply has more than an answer section and OPT records.
+fn says_more(reply: &Message<'_>) -> Result<bool, Malformed> {
+    for record in reply.records() {
+        let record = record?;
+        if record.section != Section::Answer && record.rtype != rtype::OPT {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Refuses an answer section with more links than any chain has.
 fn check_links(reply: &Message<'_>) -> Result<(), Malformed> {
     let mut links = 0;
@@ -221,7 +246,7 @@ fn check_links(reply: &Message<'_>) -> Result<(), Malformed> {
 
 /// The zones of the chain's names whose proofs may stand in the authority section: those that have an SOA or NS record
 /// there, and those that signed a proof, for a server may leave the others out of a positive answer.
-fn zones<const N: usize>(reply: &Message<'_>, chain: &Names<N>) -> Result<Names<ZONES_MAX>, Malformed> {
+fn zones_of(reply: &Message<'_>, chain: &Chain) -> Result<Names<ZONES_MAX>, Malformed> {
     let mut zones = Names::new();
     for record in section(reply, Section::Authority).take(RECORDS_MAX) {
         let record = record?;
@@ -231,11 +256,10 @@ fn zones<const N: usize>(reply: &Message<'_>, chain: &Names<N>) -> Result<Names<
         let zone = match record.rtype {
             rtype::SOA | rtype::NS => record.owner()?,
             rtype::RRSIG if signed_type(&record).is_some_and(is_proof) => {
-                let (signer, _) = record.name_in_rdata(SIGNER_AT)?;
-                if !record.owner()?.is_under(&signer) {
-                    continue;
+                match name_in_rdata(&record, SIGNER_AT) {
+                    Some(signer) if record.owner()?.is_under(&signer) => signer,
+                    _ => continue,
                 }
-                signer
             }
             _ => continue,
         };
@@ -249,6 +273,14 @@ fn zones<const N: usize>(reply: &Message<'_>, chain: &Names<N>) -> Result<Names<
 /// Whether records of the type prove that something does not exist (RFC 4035 3.1.3, RFC 5155 7.2).
 fn is_proof(rtype: u16) -> bool {
     matches!(rtype, TYPE_NSEC | rtype::NSEC3)
+}
+
+/// A name in RDATA. Where it may not be compressed (RFC 3597 4) it counts only if it is not: its place changes when the
+/// reply is written again, and a pointer would then mean something else.
+fn name_in_rdata(record: &Record<'_>, offset: usize) -> Option<Name> {
+    let (name, end) = record.name_in_rdata(offset).ok()?;
+    let (_, names) = names_in_rdata(record.rtype);
+    (names > 0 || end - offset == name.as_wire().len()).then_some(name)
 }
 
 /// Where the name begins in RDATA whose records a server may add (RFC 1035 3.3, RFC 2782, RFC 9460 4.1, RFC 3403 4.1).

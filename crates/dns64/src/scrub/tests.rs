@@ -49,7 +49,10 @@ fn message(asked: &Question, records: &[Described<'_>], options: bool) -> Vec<u8
     for (section, owner, rtype, front, target) in records {
         let write = |writer: &mut Writer<'_>| {
             writer.put(front)?;
-            target.map_or(Ok(()), |target| writer.name(&name(target)))
+            let Some(target) = target.map(name) else { return Ok(()) };
+            // Compressed where it may be (RFC 3597 4).
+            let (_, names) = crate::wire::names_in_rdata(*rtype);
+            if names > 0 { writer.name(&target) } else { writer.put(target.as_wire()) }
         };
         writer.record_with(*section, &name(owner), *rtype, asked.qclass, 60, write).unwrap();
     }
@@ -270,7 +273,7 @@ fn malformed_replies_and_a_second_opt_record_are_refused() {
 }
 
 fn described() -> impl Strategy<Value = (usize, usize, usize, usize)> {
-    (1..4usize, 0..7usize, 0..10usize, 0..7usize)
+    (1..4usize, 0..7usize, 0..11usize, 0..7usize)
 }
 
 const NAMES: [&str; 7] = [QUESTION, "Shop.test", "test", "a.shop.test", "x.org", "y.x.org", ""];
@@ -280,6 +283,7 @@ proptest! {
     fn scrubbing_twice_changes_nothing(records in prop::collection::vec(described(), 0..12), options in any::<bool>()) {
         let mut signed = [signature(NSEC), signature(rtype::CNAME)];
         signed[0][2] = 5;
+        let pointing = [&signature(NSEC)[..], &[0xc0, 60]].concat();
         let mut records: Vec<Described<'_>> = records.iter().map(|&(section, owner, kind, target)| {
             let section = [ANSWER, AUTHORITY, ADDITIONAL][section - 1];
             let (owner, target) = (NAMES[owner], Some(NAMES[target]));
@@ -292,6 +296,7 @@ proptest! {
                 6 => opaque(section, owner, NSEC),
                 7 => (section, owner, rtype::RRSIG, &signed[0][..], target),
                 8 => (section, owner, rtype::RRSIG, &signed[1][..], target),
+                9 => (section, owner, rtype::RRSIG, &pointing[..], None),
                 _ => (section, owner, rtype::MX, &[0, 0][..], target),
             }
         }).collect();

@@ -216,6 +216,20 @@ mod tests {
         }
 
         #[test]
+        fn names_are_compared_in_place_as_if_they_were_read(
+            octets in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xc0), Just(b'a'), Just(b'A')], 1..40),
+            at in 0..40usize,
+            other in 0..40usize,
+        ) {
+            if let (Ok((name, _)), Ok((other_name, _))) = (Name::parse(&octets, at), Name::parse(&octets, other)) {
+                prop_assert_eq!(name.stands_at(&octets, at), Ok(true));
+                prop_assert_eq!(name.stands_at(&octets, other), Ok(name == other_name));
+            } else if Name::parse(&octets, at).is_err() {
+                prop_assert_ne!(Name::ROOT.stands_at(&octets, at), Ok(true));
+            }
+        }
+
+        #[test]
         fn records_agree_with_the_domain_crate(tail in prop::collection::vec(any::<u8>(), 0..120), counts in prop::array::uniform3(0u8..3)) {
             let mut octets = vec![0, 1, 0x80, 0, 0, 1, 0, counts[0], 0, counts[1], 0, counts[2], 1, b'a', 0, 0, 28, 0, 1];
             octets.extend(tail);

@@ -69,6 +69,45 @@ impl Name {
         }
     }
 
+    /// Whether the name that begins at `at` is this one, whatever the case. It is read no further than it is alike: what
+    /// is malformed behind that is not seen.
+    ///
+    /// # Errors
+    /// Those of [`Name::parse`].
+    pub fn stands_at(&self, message: &[u8], at: usize) -> Result<bool, Malformed> {
+        let (mut position, mut lowest, mut pointers) = (at, at, 0);
+        let mut rest = self.as_wire();
+        loop {
+            let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
+            match octet & 0xc0 {
+                0x00 => {
+                    let length = usize::from(octet) + 1;
+                    let label = message
+                        .get(position..position + length)
+                        .ok_or(Malformed("label runs over the end"))?;
+                    match rest.split_at_checked(length) {
+                        Some((own, tail)) if own.eq_ignore_ascii_case(label) => rest = tail,
+                        _ => return Ok(false),
+                    }
+                    if octet == 0 {
+                        return Ok(true);
+                    }
+                    position += length;
+                }
+                0xc0 => {
+                    let &low = message.get(position + 1).ok_or(Malformed("pointer runs over the end"))?;
+                    position = usize::from(octet & 0x3f) << 8 | usize::from(low);
+                    pointers += 1;
+                    if position >= lowest || pointers > POINTERS_MAX {
+                        return Err(Malformed("compression pointer does not point backwards"));
+                    }
+                    lowest = position;
+                }
+                _ => return Err(Malformed("reserved label type")),
+            }
+        }
+    }
+
     /// Reads a name from text without escapes, for example `dns64perf.test`; a dot at the end may be left out.
     ///
     /// # Errors

@@ -51,6 +51,14 @@ impl<'a> Record<'a> {
         Name::parse(self.message, self.owner_at).map(|(name, _)| name)
     }
 
+    /// Whether the owner is `name`, whatever the case; cheaper than to read it.
+    ///
+    /// # Errors
+    /// A malformed name, as far as it is like `name`.
+    pub fn owner_is(&self, name: &Name) -> Result<bool, Malformed> {
+        name.stands_at(self.message, self.owner_at)
+    }
+
     /// Whether the owner is written as a pointer to the question's name, as nearly every server writes it.
     pub fn owner_is_question_pointer(&self) -> bool {
         self.message.get(self.owner_at..self.owner_at + 2) == Some(&[0xc0, HEADER_LENGTH as u8])

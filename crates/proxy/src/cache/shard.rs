@@ -139,7 +139,7 @@ impl Shard {
             }
             _ => {
                 self.remove(header.hash, header.kind, key);
-                if octets > self.ring.room_octets().div_euclid(ENTRY_SHARE).min(ENTRY_OCTETS_MAX) {
+                if octets > (self.ring.room_octets() / ENTRY_SHARE).min(ENTRY_OCTETS_MAX) {
                     self.counts.refused += 1;
                     return;
                 }
