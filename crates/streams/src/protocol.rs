@@ -63,7 +63,8 @@ pub enum ListenSocket {
     Kept(SocketAddr),
 }
 
-/// Bounds on what clients may use.
+/// Bounds on what clients may use. Beside these, the answers that wait for one client to take them are bounded at 512
+/// KiB: over TCP and TLS the connection is cut off then, over HTTPS and QUIC the answer is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections of all protocols together, unfinished handshakes among them.
