@@ -13,9 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use streams::{Limits, Protocol};
 use tokio::net::TcpStream;
 
@@ -23,31 +21,25 @@ use crate::common::*;
 
 type RequestBody = BoxBody<Bytes, Infallible>;
 
+/// A connection.
+async fn connect(server: &Server) -> http2::SendRequest<RequestBody> {
+    let config = server.certificate.client(&[b"h2"]);
+    let stream = TcpStream::connect(server.addresses[0]).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let stream = connector.connect(ServerName::try_from(NAME).unwrap(), stream).await.unwrap();
+    let (requests, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    requests
+}
+
 /// Sends one request on a connection of its own.
 async fn request(
     server: &Server,
     request: Request<RequestBody>,
 ) -> hyper::Result<(StatusCode, HeaderMap, Bytes)> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(server.certificate.certificate.as_bytes()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let mut config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = TcpStream::connect(server.addresses[0]).await.unwrap();
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let stream = connector.connect(ServerName::try_from(NAME).unwrap(), stream).await.unwrap();
-    let (mut requests, connection) =
-        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
-    let response = requests.send_request(request).await?;
+    let response = connect(server).await.send_request(request).await?;
     let (status, headers) = (response.status(), response.headers().clone());
     Ok((status, headers, response.into_body().collect().await?.to_bytes()))
-}
-
-fn blocking<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.unwrap() })
 }
 
 fn body(octets: &[u8]) -> RequestBody {
@@ -153,4 +145,20 @@ fn headers_are_bounded() {
     let refused = blocking(request(&server, asked));
     assert!(!refused.is_ok_and(|(status, ..)| status == StatusCode::OK));
     assert!(server.queries.lock().unwrap().is_empty());
+}
+
+#[test]
+fn requests_taken_back_are_in_progress_until_the_owner_ends_them() {
+    let limits = Limits { pipelined: 2, ..Limits::default() };
+    let server = Server::start(&[Protocol::Https], limits, |_| Reaction::Keep);
+    blocking(async {
+        let mut requests = connect(&server).await;
+        for _ in 0..50 {
+            let asked = requests.send_request(post("application/dns-message", &query(0, "a.test")));
+            // Its future is dropped, and so the stream reset.
+            let brief = tokio::time::timeout(Duration::from_millis(10), asked).await;
+            assert!(brief.is_err());
+        }
+    });
+    assert_eq!(server.queries.lock().unwrap().len(), 2);
 }
