@@ -36,7 +36,8 @@ const WINDOW_OCTETS: u32 = 256 << 10;
 type Answer = Response<Full<Bytes>>;
 type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-/// Serves a client until the connection ends.
+/// Serves a client until the connection ends. A client that does not take its answers is idle, and has the time of a
+/// message to take them after the farewell.
 pub(super) async fn serve(session: Session, stream: TlsStream<TcpStream>) {
     let session = Arc::new(session);
     let activity = Activity::new();

@@ -147,7 +147,7 @@ fn a_client_that_does_not_read_is_cut_off() {
         }
     }
     until("it is counted", || server.streams.counts().of(Protocol::Tcp).too_slow == 1);
-    assert_eq!(server.streams.counts().of(Protocol::Tcp).open, 0);
+    until("it has gone", || server.streams.counts().of(Protocol::Tcp).open == 0);
 }
 
 #[test]

@@ -19,15 +19,20 @@ use tokio::net::TcpStream;
 
 use crate::common::*;
 
+/// More than the longest answer.
+const WINDOW_OCTETS: u32 = 1 << 20;
+
 type RequestBody = BoxBody<Bytes, Infallible>;
 
-/// A connection.
-async fn connect(server: &Server) -> http2::SendRequest<RequestBody> {
+/// A client that takes so many octets of an answer before it has read any.
+async fn connect(server: &Server, window_octets: u32) -> http2::SendRequest<RequestBody> {
     let config = server.certificate.client(&[b"h2"]);
     let stream = TcpStream::connect(server.addresses[0]).await.unwrap();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
     let stream = connector.connect(ServerName::try_from(NAME).unwrap(), stream).await.unwrap();
-    let (requests, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(window_octets);
+    let (requests, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     requests
 }
@@ -37,7 +42,7 @@ async fn request(
     server: &Server,
     request: Request<RequestBody>,
 ) -> hyper::Result<(StatusCode, HeaderMap, Bytes)> {
-    let response = connect(server).await.send_request(request).await?;
+    let response = connect(server, WINDOW_OCTETS).await.send_request(request).await?;
     let (status, headers) = (response.status(), response.headers().clone());
     Ok((status, headers, response.into_body().collect().await?.to_bytes()))
 }
@@ -152,7 +157,7 @@ fn requests_taken_back_are_in_progress_until_the_owner_ends_them() {
     let limits = Limits { pipelined: 2, ..Limits::default() };
     let server = Server::start(&[Protocol::Https], limits, |_| Reaction::Keep);
     blocking(async {
-        let mut requests = connect(&server).await;
+        let mut requests = connect(&server, WINDOW_OCTETS).await;
         for _ in 0..50 {
             let asked = requests.send_request(post("application/dns-message", &query(0, "a.test")));
             // Its future is dropped, and so the stream reset.
@@ -161,4 +166,43 @@ fn requests_taken_back_are_in_progress_until_the_owner_ends_them() {
         }
     });
     assert_eq!(server.queries.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    let (idle, message_timeout) = (Duration::from_millis(50), Duration::from_millis(50));
+    let limits = Limits { idle, message_timeout, ..Limits::default() };
+    let server =
+        Server::start(&[Protocol::Https], limits, |query| Reaction::Answer(longest_answer(&query.octets)));
+    blocking(async {
+        let mut requests = connect(&server, 100).await;
+        let query = query(0, "a.test");
+        let _unread = requests.send_request(post("application/dns-message", &query)).await.unwrap();
+        while server.streams.counts().of(Protocol::Https).open > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert_eq!(server.streams.counts().of(Protocol::Https).too_slow, 1);
+}
+
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    let server = Server::start(&[Protocol::Https], Limits::default(), |query| {
+        Reaction::Answer(longest_answer(&query.octets))
+    });
+    blocking(async {
+        let mut requests = connect(&server, 100).await;
+        let query = query(0, "a.test");
+        let mut unread = Vec::new();
+        for _ in 0..8 {
+            unread.push(requests.send_request(post("application/dns-message", &query)).await.unwrap());
+        }
+        let refused = requests.send_request(post("application/dns-message", &query)).await.unwrap();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        for response in unread {
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 65_535);
+        }
+        let taken = requests.send_request(post("application/dns-message", &query)).await.unwrap();
+        assert_eq!(taken.status(), StatusCode::OK);
+    });
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, ReadToEndError, ServerConfig, VarInt};
+use quinn::{
+    ClientConfig, Connection, ConnectionError, Endpoint, ReadToEndError, ServerConfig, TransportConfig,
+    VarInt,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use streams::{Limits, Protocol};
@@ -16,10 +19,17 @@ use crate::common::*;
 const INTERNAL_ERROR: VarInt = VarInt::from_u32(1);
 const PROTOCOL_ERROR: VarInt = VarInt::from_u32(2);
 const REQUEST_CANCELLED: VarInt = VarInt::from_u32(3);
+/// DOQ_EXCESSIVE_LOAD.
+const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(4);
 
 async fn connect(server: &Server) -> Connection {
+    connect_as(server, TransportConfig::default()).await
+}
+
+async fn connect_as(server: &Server, transport: TransportConfig) -> Connection {
     let config = server.certificate.client(&[b"doq"]);
-    let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).unwrap()));
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).unwrap()));
+    config.transport_config(Arc::new(transport));
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     endpoint.connect_with(config, server.addresses[0], NAME).unwrap().await.unwrap()
 }
@@ -131,6 +141,26 @@ fn a_crowd_has_to_prove_its_addresses() {
         }
     });
     assert_eq!(server.streams.counts().of(Protocol::Quic).accepted, 4);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_told_that_it_is_too_much() {
+    let limits = Limits { message_timeout: Duration::from_millis(50), ..Limits::default() };
+    let server =
+        Server::start(&[Protocol::Quic], limits, |query| Reaction::Answer(longest_answer(&query.octets)));
+    blocking(async {
+        let mut transport = TransportConfig::default();
+        transport.stream_receive_window(VarInt::from_u32(100));
+        let connection = connect_as(&server, transport).await;
+        let (mut send, mut recv) = connection.open_bi().await.unwrap();
+        send.write_all(&framed(&query(0, "a.test"))).await.unwrap();
+        send.finish().unwrap();
+        while server.streams.counts().of(Protocol::Quic).too_slow == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let reset = recv.read_to_end(70_000).await.unwrap_err();
+        assert_eq!(reset, ReadToEndError::Read(quinn::ReadError::Reset(EXCESSIVE_LOAD)));
+    });
 }
 
 /// What a server says to a query.
