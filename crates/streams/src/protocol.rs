@@ -59,7 +59,8 @@ pub enum ListenSocket {
     /// Bound: for QUIC.
     Udp(UdpSocket),
     /// That of the listener which already runs with this protocol and local address: it goes on, under the number
-    /// and the path given now.
+    /// and the path given now. The socket of a listener that is removed is closed soon after, over QUIC when its last
+    /// connection has ended; until then nobody else can bind its address.
     Kept(SocketAddr),
 }
 

@@ -51,7 +51,8 @@ pub(super) fn config(certificates: Arc<Certificates>, limits: Limits) -> Result<
         .send_window(u64::from(WINDOW_OCTETS))
         .datagram_receive_buffer_size(None);
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(Arc::new(transport)).max_incoming(INCOMING_MAX);
+    // Who may ask and how much is judged by the address a connection began with, so it has to stay.
+    config.transport_config(Arc::new(transport)).max_incoming(INCOMING_MAX).migration(false);
     Ok(config)
 }
 
