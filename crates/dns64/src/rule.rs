@@ -9,7 +9,7 @@ use crate::chain::{Place, follow};
 use crate::prefix::Prefix;
 use crate::range::Range;
 use crate::rewrite::{Asked, NXDOMAIN, Stop, Written, address, copy, rewrite};
-use crate::wire::{CLASS_IN, Malformed, Message, Name, Record, Section, Writer, rtype};
+use crate::wire::{CLASS_IN, Malformed, Message, Name, Options, Record, Section, Writer, option_code, rtype};
 
 /// The TTL of synthesized records is at most this where the AAAA reply had no SOA, in seconds (RFC 6147 5.1.7).
 pub const TTL_WITHOUT_SOA_S: u32 = 600;
@@ -27,11 +27,33 @@ pub enum OnAaaaError {
     Fail,
 }
 
+/// Which prefixes an IPv4 address is written into where there are several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// Each of them (RFC 6147 5.2): the client chooses.
+    #[default]
+    All,
+    /// One of them, another at each turn: answers stay short, and the load goes to all NAT64s.
+    Rotated,
+}
+
+/// How the AAAA records of a name are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Treatment {
+    /// They count, but for the excluded ones.
+    #[default]
+    Rule,
+    /// They count as absent, every one: the name is reached by IPv4 through the NAT64 (RFC 6147 5.1.4).
+    Always,
+}
+
 /// What the operator chose.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Every IPv4 address is written into each of them, in this order.
+    /// IPv4 addresses are written into these, in this order.
     pub prefixes: Vec<Prefix>,
+    /// Into each of them, or into one.
+    pub spread: Spread,
     /// IPv4 ranges with a prefix of their own, or none at all; the longest match counts.
     pub mappings: Vec<Mapping>,
     /// AAAA records in these ranges count as absent (RFC 6147 5.1.4).
@@ -49,6 +71,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             prefixes: vec![Prefix::WELL_KNOWN],
+            spread: Spread::All,
             mappings: Vec::new(),
             excluded: vec![IPV4_MAPPED],
             on_aaaa_error: OnAaaaError::Synthesize,
@@ -68,15 +91,21 @@ pub struct Mapping {
 }
 
 impl Policy {
-    /// The prefixes that an IPv4 address is written into.
-    pub fn prefixes_for(&self, ipv4: Ipv4Addr) -> impl Iterator<Item = &Prefix> {
+    /// The prefixes that an IPv4 address is written into. With [`Spread::Rotated`] that is one: number `turn`, modulo
+    /// the count, of those that may carry the address.
+    pub fn prefixes_for(&self, ipv4: Ipv4Addr, turn: usize) -> impl Iterator<Item = &Prefix> {
         let mapping = self
             .mappings
             .iter()
             .filter(|mapping| mapping.range.contains(ipv4.into()))
             .max_by_key(|mapping| mapping.range.length_bits());
         let chosen = mapping.map_or(self.prefixes.as_slice(), |mapping| mapping.prefix.as_slice());
-        chosen.iter().filter(move |prefix| !self.strict_well_known || prefix.may_carry(ipv4))
+        let fitting = chosen.iter().filter(move |prefix| !self.strict_well_known || prefix.may_carry(ipv4));
+        let (skipped, taken) = match self.spread {
+            Spread::All => (0, usize::MAX),
+            Spread::Rotated => (turn % fitting.clone().count().max(1), 1),
+        };
+        fitting.skip(skipped).take(taken)
     }
 
     /// The IPv4 address that an address under one of the prefixes stands for.
@@ -118,7 +147,7 @@ pub enum Step {
 }
 
 /// Decides what follows the AAAA query. `reply` is `None` when the upstream servers did not answer in time.
-pub fn next_step(policy: &Policy, asked: &Asked, reply: Option<&Message<'_>>) -> Step {
+pub fn next_step(policy: &Policy, treatment: Treatment, asked: &Asked, reply: Option<&Message<'_>>) -> Step {
     let after_error = |otherwise| match policy.on_aaaa_error {
         OnAaaaError::Synthesize => Step::AskA { ttl_cap_s: TTL_WITHOUT_SOA_S },
         OnAaaaError::Fail => otherwise,
@@ -127,7 +156,7 @@ pub fn next_step(policy: &Policy, asked: &Asked, reply: Option<&Message<'_>>) ->
         None if policy.applies_to(asked) => after_error(Step::Fail),
         None => Step::Fail,
         Some(_) if !policy.applies_to(asked) => Step::PassThrough,
-        Some(reply) => match Survey::of(policy, asked, reply) {
+        Some(reply) => match Survey::of(policy, treatment, asked, reply) {
             Err(Malformed(_)) => after_error(Step::Fail),
             Ok(Survey { rcode: 0, kept: 0, ttl_cap_s, .. }) => Step::AskA { ttl_cap_s },
             Ok(Survey { rcode: 0, excluded: 0, .. }) => Step::PassThrough,
@@ -144,9 +173,9 @@ pub fn next_step(policy: &Policy, asked: &Asked, reply: Option<&Message<'_>>) ->
 /// What the rule must know of a reply to a AAAA query.
 struct Survey {
     rcode: u16,
-    /// AAAA records outside the exclusion set.
+    /// AAAA records that count.
     kept: u32,
-    /// AAAA records within.
+    /// AAAA records that count as absent.
     excluded: u32,
     ttl_cap_s: u32,
     /// An extended error says that DNSSEC validation failed.
@@ -154,7 +183,12 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(policy: &Policy, asked: &Asked, reply: &Message<'_>) -> Result<Self, Malformed> {
+    fn of(
+        policy: &Policy,
+        treatment: Treatment,
+        asked: &Asked,
+        reply: &Message<'_>,
+    ) -> Result<Self, Malformed> {
         let rcode = u16::from(reply.header.rcode());
         let mut survey = Self { rcode, kept: 0, excluded: 0, ttl_cap_s: TTL_WITHOUT_SOA_S, bogus: false };
         let mut soa_seen = false;
@@ -169,7 +203,7 @@ impl Survey {
                 }
                 (Section::Additional, rtype::OPT) => {
                     survey.rcode |= (record.ttl >> 24 << 4) as u16;
-                    survey.bogus = says_bogus(record.rdata);
+                    survey.bogus |= says_bogus(record.rdata);
                 }
                 _ => {}
             }
@@ -179,6 +213,7 @@ impl Survey {
                 return Ok(());
             }
             match address::<16>(record, rtype::AAAA) {
+                Some(_) if treatment == Treatment::Always => survey.excluded += 1,
                 Some(octets) if policy.excludes(octets.into()) => survey.excluded += 1,
                 Some(_) => survey.kept += 1,
                 None => return Err(Malformed("AAAA record without 16 octets of RDATA")),
@@ -201,26 +236,23 @@ pub fn failed_validation(reply: &Message<'_>) -> bool {
 }
 
 /// Whether the options of an OPT record hold an extended error of failed validation (RFC 8914 4).
-fn says_bogus(mut options: &[u8]) -> bool {
-    const EXTENDED_ERROR: u16 = 15;
-    while let Some(([code_high, code_low, length_high, length_low], rest)) = options.split_first_chunk() {
-        let length = usize::from(u16::from_be_bytes([*length_high, *length_low]));
-        let Some((value, rest)) = rest.split_at_checked(length) else { return false };
-        if u16::from_be_bytes([*code_high, *code_low]) == EXTENDED_ERROR
-            && let Some(info) = value.first_chunk()
-            && matches!(u16::from_be_bytes(*info), 1 | 2 | 5..=12 | 27)
-        {
-            return true;
-        }
-        options = rest;
-    }
-    false
+fn says_bogus(options: &[u8]) -> bool {
+    Options::new(options).iter().any(|(code, value)| {
+        let info = value.first_chunk().map(|info| u16::from_be_bytes(*info));
+        code == option_code::EXTENDED_ERROR && info.is_some_and(is_validation_failure)
+    })
+}
+
+/// Whether an extended error's code says that DNSSEC validation failed (RFC 8914 4).
+pub fn is_validation_failure(info_code: u16) -> bool {
+    matches!(info_code, 1 | 2 | 5..=12 | 27)
 }
 
 /// Writes the answer to a AAAA question from the reply to the A query of the same name, into `out`, whose length is
 /// the client's limit. Returns also how many AAAA records were synthesized.
 ///
-/// Every A record at the end of the question's chain becomes one AAAA record for each prefix, under its own owner. The
+/// Every A record at the end of the question's chain becomes one AAAA record for each of its prefixes
+/// ([`Policy::prefixes_for`], at this `turn`), under its own owner, with a TTL of at most `ttl_cap_s` seconds. The
 /// chain of CNAME and DNAME records stays whole; signatures over A records go, and so does what does not belong to the
 /// chain. Authority and additional section are the A reply's. An A reply that is empty or an error is the basis of the
 /// answer as it is, RCODE included (RFC 6147 5.1.6, 5.4).
@@ -229,6 +261,7 @@ fn says_bogus(mut options: &[u8]) -> bool {
 /// Malformed records in the reply.
 pub fn synthesize(
     policy: &Policy,
+    turn: usize,
     asked: &Asked,
     a_reply: &Message<'_>,
     ttl_cap_s: u32,
@@ -240,7 +273,11 @@ pub fn synthesize(
             match (place, record.rtype) {
                 (Place::Link, _) => copy(writer, record)?,
                 (Place::End, rtype::A) => {
-                    synthesized += write_addresses(policy, owner, record, ttl_cap_s, writer)?;
+                    let ipv4 = address::<4>(record, rtype::A)
+                        .ok_or(Malformed("A record without 4 octets of RDATA"))?;
+                    let ttl_s = sane_ttl(record.ttl).min(ttl_cap_s);
+                    let prefixes = policy.prefixes_for(ipv4.into(), turn);
+                    synthesized += write_addresses(prefixes, owner, ipv4.into(), ttl_s, writer)?;
                 }
                 (Place::End, _) => {}
             }
@@ -250,19 +287,15 @@ pub fn synthesize(
     Ok((written, if written.truncated { 0 } else { synthesized }))
 }
 
-fn write_addresses(
-    policy: &Policy,
+fn write_addresses<'p>(
+    prefixes: impl Iterator<Item = &'p Prefix>,
     owner: &Name,
-    record: &Record<'_>,
-    ttl_cap_s: u32,
+    ipv4: Ipv4Addr,
+    ttl_s: u32,
     writer: &mut Writer<'_>,
 ) -> Result<u32, Stop> {
-    let ipv4 = Ipv4Addr::from(
-        address::<4>(record, rtype::A).ok_or(Malformed("A record without 4 octets of RDATA"))?,
-    );
-    let ttl_s = sane_ttl(record.ttl).min(ttl_cap_s);
     let mut written = 0;
-    for prefix in policy.prefixes_for(ipv4) {
+    for prefix in prefixes {
         let ipv6 = prefix.embed(ipv4).octets();
         writer.record(Section::Answer, owner, rtype::AAAA, CLASS_IN, ttl_s, &ipv6)?;
         written += 1;

@@ -4,6 +4,7 @@
 
 mod header;
 mod name;
+mod options;
 mod read;
 mod write;
 
@@ -11,6 +12,7 @@ use std::fmt;
 
 pub use header::Header;
 pub use name::Name;
+pub use options::{Options, append_option, option_code};
 pub use read::{Edns, Message, Question, Record, Records, Section};
 pub use write::{Overflow, Writer, names_in_rdata};
 
@@ -27,6 +29,7 @@ pub mod rtype {
     pub const CNAME: u16 = 5;
     pub const SOA: u16 = 6;
     pub const PTR: u16 = 12;
+    pub const HINFO: u16 = 13;
     pub const MX: u16 = 15;
     pub const TXT: u16 = 16;
     pub const AAAA: u16 = 28;
@@ -58,6 +61,8 @@ pub mod rcode {
     pub const YXDOMAIN: u8 = 6;
     /// Extended: BADVERS (RFC 6891 9).
     pub const BADVERS: u16 = 16;
+    /// Extended: BADCOOKIE (RFC 7873 8).
+    pub const BADCOOKIE: u16 = 23;
 }
 
 /// The octets are no well-formed DNS message.

@@ -56,6 +56,16 @@ impl<'a> Record<'a> {
         self.message.get(self.owner_at..self.owner_at + 2) == Some(&[0xc0, HEADER_LENGTH as u8])
     }
 
+    /// Where the record begins in its message.
+    pub fn position(&self) -> usize {
+        self.owner_at
+    }
+
+    /// Where its RDATA begins in its message; its TTL stands six octets before.
+    pub fn rdata_position(&self) -> usize {
+        self.rdata_at
+    }
+
     /// A name within RDATA, `offset` octets after its start, and the offset after it.
     ///
     /// # Errors
@@ -134,28 +144,32 @@ impl<'a> Message<'a> {
     /// What the OPT record says, if there is one (RFC 6891 6.1).
     ///
     /// # Errors
-    /// Malformed records, more than one OPT, or one with another name than the root.
+    /// Those of [`Message::opt`].
     pub fn edns(&self) -> Result<Option<Edns>, Malformed> {
+        Ok(self.opt()?.map(|record| {
+            let [extended_rcode, version, high, _] = record.ttl.to_be_bytes();
+            Edns { payload_octets: record.class, extended_rcode, version, dnssec_ok: high & 0x80 != 0 }
+        }))
+    }
+
+    /// The OPT record, if there is one.
+    ///
+    /// # Errors
+    /// Malformed records, more than one OPT, or one with another name than the root.
+    pub fn opt(&self) -> Result<Option<Record<'a>>, Malformed> {
         let mut found = None;
         for record in self.records() {
             let record = record?;
             if record.rtype != rtype::OPT || record.section != Section::Additional {
                 continue;
             }
-            if found.is_some() {
-                return Err(Malformed("more than one OPT record"));
-            }
             // The name must be the root's (RFC 6891 6.1.2).
             if self.octets().get(record.owner_at) != Some(&0) {
                 return Err(Malformed("an OPT record with a name"));
             }
-            let [extended_rcode, version, high, _] = record.ttl.to_be_bytes();
-            found = Some(Edns {
-                payload_octets: record.class,
-                extended_rcode,
-                version,
-                dnssec_ok: high & 0x80 != 0,
-            });
+            if found.replace(record).is_some() {
+                return Err(Malformed("more than one OPT record"));
+            }
         }
         Ok(found)
     }

@@ -1,0 +1,104 @@
+//! What a cached reply is found by.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use dns64::wire::{NAME_LENGTH_MAX, Name, Question};
+
+/// QTYPE, QCLASS, the flags DO and CD, the group: what stands before the name.
+const NAME_AT: usize = 9;
+
+const DNSSEC_OK: u8 = 1;
+const CHECKING_DISABLED: u8 = 2;
+
+/// A question as a group of upstream servers was asked it: the name in lower case, type, class, DO, CD and the group.
+///
+/// DO and CD belong to it because a server answers differently: with or without signatures, with or without what it
+/// found to be bogus (RFC 4035 3.2). Two keys are equal when the same reply serves both.
+#[derive(Clone, Copy)]
+pub struct Key {
+    octets: [u8; NAME_AT + NAME_LENGTH_MAX],
+    length: u16,
+}
+
+impl Key {
+    /// The key of a question, asked with these bits of a group of upstream servers.
+    pub fn new(question: &Question, dnssec_ok: bool, checking_disabled: bool, group: usize) -> Self {
+        let name = question.name.as_wire();
+        let mut octets = [0; NAME_AT + NAME_LENGTH_MAX];
+        octets[..2].copy_from_slice(&question.qtype.to_be_bytes());
+        octets[2..4].copy_from_slice(&question.qclass.to_be_bytes());
+        let flag = |set, flag| if set { flag } else { 0 };
+        octets[4] = flag(dnssec_ok, DNSSEC_OK) | flag(checking_disabled, CHECKING_DISABLED);
+        // Groups are numbered from 0: no configuration holds 2^32 of them.
+        octets[5..NAME_AT].copy_from_slice(&(group as u32).to_be_bytes());
+        let place = &mut octets[NAME_AT..NAME_AT + name.len()];
+        place.copy_from_slice(name);
+        // Length octets are below 64 and so are never letters.
+        place.make_ascii_lowercase();
+        Self { octets, length: (NAME_AT + name.len()) as u16 }
+    }
+
+    pub(super) fn as_octets(&self) -> &[u8] {
+        &self.octets[..usize::from(self.length)]
+    }
+
+    /// QTYPE.
+    pub(super) fn qtype(&self) -> u16 {
+        u16::from_be_bytes([self.octets[0], self.octets[1]])
+    }
+
+    /// The same question for another type.
+    pub(super) fn with_qtype(mut self, qtype: u16) -> Self {
+        self.octets[..2].copy_from_slice(&qtype.to_be_bytes());
+        self
+    }
+
+    /// The same question for the name without its first label; `None` for the root.
+    pub(super) fn parent(&self) -> Option<Self> {
+        let skip = usize::from(self.octets[NAME_AT]) + 1;
+        (skip > 1).then(|| {
+            let mut parent = *self;
+            parent.octets.copy_within(NAME_AT + skip..usize::from(self.length), NAME_AT);
+            parent.length -= skip as u16;
+            parent
+        })
+    }
+
+    fn is_root(&self) -> bool {
+        self.octets[NAME_AT] == 0
+    }
+
+    /// The keys of this name and of all above it but the root, for another type.
+    pub(super) fn upwards(&self, qtype: u16) -> impl Iterator<Item = Self> {
+        let below_root = |key: &Self| !key.is_root();
+        std::iter::successors(Some(self.with_qtype(qtype)), Self::parent).take_while(below_root)
+    }
+}
+
+/// The name in the octets of a key.
+pub(super) fn name_of(key: &[u8]) -> Option<Name> {
+    Name::parse(key, NAME_AT).ok().map(|(name, _)| name)
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_octets() == other.as_octets()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_octets().hash(state);
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |at: usize| u16::from_be_bytes([self.octets[at], self.octets[at + 1]]);
+        let name = name_of(self.as_octets()).unwrap_or(Name::ROOT);
+        write!(f, "{name} type {} class {} flags {}", word(0), word(2), self.octets[4])
+    }
+}

@@ -1,0 +1,144 @@
+//! The documents say what the program does.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::config::keys::{Fallback, Header, Kind, TABLES};
+
+const START: &str = "<!-- keys -->\n";
+const END: &str = "<!-- end of keys -->\n";
+
+/// Compares a file with what it should be; `RENEW_DOCUMENTS=1` writes it.
+fn compare(file: &str, expected: impl FnOnce(&str) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+    let present = std::fs::read_to_string(&path).unwrap();
+    let expected = expected(&present);
+    if std::env::var_os("RENEW_DOCUMENTS").is_some() {
+        std::fs::write(&path, expected).unwrap();
+    } else {
+        assert!(present == expected, "{file} is old: RENEW_DOCUMENTS=1 cargo test -p sextant-proxy config");
+    }
+}
+
+#[test]
+fn the_example_file_has_every_key() {
+    compare("dist/dns64d.toml", |_| sample());
+}
+
+#[test]
+fn the_guide_has_every_key() {
+    compare("docs/dns64d.md", |present| {
+        let (before, rest) = present.split_once(START).expect("the mark before the keys");
+        let (_, after) = rest.split_once(END).expect("the mark behind the keys");
+        format!("{before}{START}\n{}\n{END}{after}", table())
+    });
+}
+
+#[test]
+fn the_example_file_is_good_as_it_is() {
+    let config = parse(&sample());
+    assert_eq!(config.warnings, [""; 0]);
+    assert_eq!(addresses(&config), ["192.0.2.1:53", "[2001:db8::53]:53"]);
+}
+
+#[test]
+fn every_example_is_good() {
+    let home = Home::new();
+    let text: String = sample()
+        .lines()
+        .map(|line| {
+            let line = line.replace("/etc/dns64d/roots", "certificate").replace("/etc/dns64d/", "");
+            let code = line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(&line);
+            format!("{code}\n")
+        })
+        .collect();
+    let text = text.replace("\"192.0.2.1\", ", "\"192.0.2.1\", \"tls://192.0.2.2#dns.example\", ");
+    let config =
+        home.read(&text.replace("[\"[::]:53\", \"0.", "[\"[::]:53\", \"tls://[::]\", \"0.")).unwrap();
+    assert_eq!(config.warnings, [""; 0]);
+    assert_eq!((config.settings.views.len(), config.settings.groups.len()), (2, 2));
+    assert!(config.settings.rate.is_some() && config.dnstap.is_some() && config.tls.is_some());
+}
+
+#[test]
+fn the_defaults_are_those_of_the_program() {
+    let smallest = "upstreams = ['192.0.2.1']\n";
+    let mut text = smallest.to_owned();
+    for table in TABLES.iter().filter(|table| matches!(table.header, Header::None | Header::Once)) {
+        if table.header == Header::Once {
+            text += &format!("[{}]\n", table.name);
+        }
+        for key in table.keys {
+            if let Fallback::Value(value) = key.default {
+                text += &format!("{} = {value}\n", key.name);
+            }
+        }
+    }
+    assert_eq!(format!("{:?}", parse(&text)), format!("{:?}", parse(smallest)));
+}
+
+#[test]
+fn the_table_has_the_keys_that_are_read() {
+    for table in TABLES {
+        let header = match table.header {
+            Header::None => "zzz = 1".to_owned(),
+            Header::Once | Header::Optional => format!("[{}]\nzzz = 1", table.name),
+            Header::Repeated => format!("[[{}]]\nzzz = 1", table.name),
+        };
+        let error = error(&header);
+        let mut read: Vec<&str> = error.split('`').skip(1).step_by(2).collect();
+        let mut known: Vec<&str> = table.keys.iter().map(|key| key.name).collect();
+        match table.name {
+            "" => known.extend(TABLES.iter().map(|table| table.name).filter(|name| !name.is_empty())),
+            "view" => known.extend(TABLES[1].keys.iter().map(|key| key.name)),
+            _ => {}
+        }
+        read.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(read, known, "{error}");
+    }
+}
+
+#[test]
+fn the_words_of_choices_are_those_that_are_read() {
+    for table in TABLES {
+        for key in table.keys {
+            let Kind::Choice(words) = key.kind else { continue };
+            let with =
+                |word: &str| format!("upstreams = ['192.0.2.1']\n[{}]\n{} = '{word}'", table.name, key.name);
+            for word in words {
+                parse(&with(word));
+            }
+            let error = error(&with("zzz"));
+            assert!(error.ends_with(&format!("choose {}", keys::alternatives(words, ""))), "{error}");
+        }
+    }
+}
+
+#[test]
+fn the_manual_page_is_good_roff() {
+    let manual = manual();
+    for table in TABLES {
+        for key in table.keys {
+            assert!(manual.contains(&format!("\n.B {}\n", key.name)), "{}", key.name);
+        }
+    }
+    let groff = Command::new("groff")
+        .args(["-man", "-ww", "-Tutf8", "-P-cbou"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut groff) = groff else {
+        println!("SKIPPED: no groff here");
+        return;
+    };
+    std::io::Write::write_all(&mut groff.stdin.take().unwrap(), manual.as_bytes()).unwrap();
+    let output = groff.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let page = String::from_utf8(output.stdout).unwrap();
+    for words in ["DNS64D.TOML(5)", "[[view]]", "Default: [\"::ffff:0:0/96\"].", "64:ff9b::/96"] {
+        assert!(page.contains(words), "{words}\n{page}");
+    }
+}

@@ -1,0 +1,210 @@
+//! The upstream servers, the groups they form, and how they are asked.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use dns64::wire::Name;
+
+use super::place::{Place, Result};
+use super::raw::{Raw, RawForward, RawUpstream, Texts};
+use super::{Listen, ListenProtocol, UpstreamProtocol, UpstreamServer, address, listeners};
+use crate::domains::Routes;
+use crate::settings::{AQuery, Asking, Upstream};
+
+pub(super) const NS_PER_MS: u64 = 1_000_000;
+const A_QUERY_CHOICES: [(&str, AQuery); 3] =
+    [("afterwards", AQuery::Afterwards), ("together", AQuery::Together), ("when-late", AQuery::WhenLate)];
+
+/// All servers, the groups of them and what is asked of which group.
+#[derive(Default)]
+pub(super) struct Upstreams {
+    pub servers: Vec<UpstreamServer>,
+    pub upstreams: Vec<Upstream>,
+    pub groups: Vec<Vec<usize>>,
+    pub routes: Routes,
+}
+
+/// Reads the servers of `upstreams` and of each `[[forward]]`.
+pub(super) fn upstreams(place: &Place<'_>, raw: &Raw, listen: &[Listen]) -> Result<Upstreams> {
+    let Some(texts) = &raw.upstreams else {
+        return Err(place.key_error("upstreams", 0, "is missing: write upstreams = [\"ADDRESS\"]"));
+    };
+    let mut reader = Reader {
+        place,
+        listen,
+        sources: sources(place, raw.upstream.source.as_ref())?,
+        in_flight: place.number(
+            "upstream.in_flight",
+            raw.upstream.in_flight.as_ref(),
+            Upstream::default().in_flight as u64,
+        )? as usize,
+        trust_ad: raw.upstream.trust_ad.unwrap_or(Upstream::default().trust_ad),
+        domains: HashSet::new(),
+        read: Upstreams::default(),
+    };
+    reader.group("upstreams", texts, reader.trust_ad)?;
+    for (index, forward) in raw.forward.iter().enumerate() {
+        reader.forward(&format!("forward[{index}]"), forward.get_ref(), forward.span().start)?;
+    }
+    Ok(reader.read)
+}
+
+impl UpstreamProtocol {
+    /// Whether the server shows a certificate.
+    pub fn is_encrypted(self) -> bool {
+        !matches!(self, Self::Udp | Self::Tcp)
+    }
+}
+
+struct Reader<'p> {
+    place: &'p Place<'p>,
+    listen: &'p [Listen],
+    sources: Vec<IpAddr>,
+    in_flight: usize,
+    trust_ad: bool,
+    /// Those that have a group already.
+    domains: HashSet<Vec<u8>>,
+    read: Upstreams,
+}
+
+impl Reader<'_> {
+    fn forward(&mut self, table: &str, forward: &RawForward, at: usize) -> Result<()> {
+        let missing = |key| self.place.key_error(&format!("{table}.{key}"), at, "is missing: write it");
+        let domains = forward.domains.as_ref().ok_or_else(|| missing("domains"))?;
+        let servers = forward.upstreams.as_ref().ok_or_else(|| missing("upstreams"))?;
+        let group = self.read.groups.len();
+        let names = self.place.some(&format!("{table}.domains"), domains, |text| {
+            let domain = domain(text)?;
+            if !self.domains.insert(lower_case(&domain)) {
+                return Err("is forwarded already: write it once".to_owned());
+            }
+            Ok(domain)
+        })?;
+        for name in &names {
+            self.read.routes.insert(name, group);
+        }
+        self.group(&format!("{table}.upstreams"), servers, forward.trust_ad.unwrap_or(self.trust_ad))
+    }
+
+    /// Adds a group. A server of an earlier group that is asked in the same way is that server.
+    fn group(&mut self, key: &str, texts: &Texts, trust_ad: bool) -> Result<()> {
+        let mut members = Vec::new();
+        self.place.some(key, texts, |text| {
+            let server = self.server(text)?;
+            let index = self.index_of(server, trust_ad);
+            if members.contains(&index) {
+                return Err("twice in the list".to_owned());
+            }
+            members.push(index);
+            Ok(())
+        })?;
+        self.read.groups.push(members);
+        Ok(())
+    }
+
+    fn index_of(&mut self, server: UpstreamServer, trust_ad: bool) -> usize {
+        let stream_only = server.protocol != UpstreamProtocol::Udp;
+        let read = &mut self.read;
+        let same = |(known, upstream): (&UpstreamServer, &Upstream)| {
+            *known == server && upstream.trust_ad == trust_ad
+        };
+        if let Some(index) = read.servers.iter().zip(&read.upstreams).position(same) {
+            return index;
+        }
+        read.servers.push(server);
+        read.upstreams.push(Upstream { stream_only, trust_ad, in_flight: self.in_flight });
+        read.servers.len() - 1
+    }
+
+    /// Reads one server, which must not be this server itself: that would ask itself for ever.
+    fn server(&self, text: &str) -> std::result::Result<UpstreamServer, String> {
+        let server = address::upstream(text)?;
+        if self.listen.iter().any(|listen| is_served_by(&server, listen)) {
+            return Err("is also a listen address: it would ask itself for ever".to_owned());
+        }
+        let source = self.sources.iter().find(|source| source.is_ipv4() == server.address.is_ipv4());
+        Ok(UpstreamServer { source: source.copied(), ..server })
+    }
+}
+
+fn is_served_by(server: &UpstreamServer, listen: &Listen) -> bool {
+    let (ours, theirs) = (listen.address, server.address);
+    let any_of_ours =
+        ours.ip().is_unspecified() && theirs.ip().is_loopback() && ours.is_ipv4() == theirs.is_ipv4();
+    let same_protocol = match listen.protocol {
+        ListenProtocol::Plain => matches!(server.protocol, UpstreamProtocol::Udp | UpstreamProtocol::Tcp),
+        ListenProtocol::Tls => server.protocol == UpstreamProtocol::Tls,
+        ListenProtocol::Https => server.protocol == UpstreamProtocol::Https,
+        ListenProtocol::Quic => server.protocol == UpstreamProtocol::Quic,
+    };
+    same_protocol && ours.port() == theirs.port() && (ours.ip() == theirs.ip() || any_of_ours)
+}
+
+/// The addresses to ask from, at most one of each family.
+fn sources(place: &Place<'_>, texts: Option<&Texts>) -> Result<Vec<IpAddr>> {
+    let Some(texts) = texts else { return Ok(Vec::new()) };
+    let mut seen: Vec<IpAddr> = Vec::new();
+    place.list("upstream.source", texts, |text| {
+        let source: IpAddr = text.parse().map_err(|_| "not an address: write 192.0.2.1 or 2001:db8::1")?;
+        if source.is_unspecified() || source.is_multicast() {
+            return Err("no address to ask from: write one of this machine's");
+        }
+        if seen.iter().any(|other| other.is_ipv4() == source.is_ipv4()) {
+            return Err("the second of its family: write one for IPv4 and one for IPv6");
+        }
+        seen.push(source);
+        Ok(source)
+    })
+}
+
+/// How servers are asked.
+pub(super) fn asking(place: &Place<'_>, raw: &RawUpstream) -> Result<Asking> {
+    let default = Asking::default();
+    let deadline_ms =
+        place.number("upstream.deadline_ms", raw.deadline_ms.as_ref(), default.deadline_ns / NS_PER_MS)?;
+    let timeout_ms = match &raw.timeout_ms {
+        Some(value) => place.number_within("upstream.timeout_ms", value, 1, deadline_ms)?,
+        // The default may be longer than a short deadline of the operator.
+        None => deadline_ms.min(default.timeout_ns / NS_PER_MS),
+    };
+    let a_query = place.choice("upstream.a_query", raw.a_query.as_ref(), &A_QUERY_CHOICES)?;
+    Ok(Asking {
+        ports: place.number("upstream.ports", raw.ports.as_ref(), default.ports as u64)? as usize,
+        timeout_ns: timeout_ms * NS_PER_MS,
+        tries: place.number("upstream.tries", raw.tries.as_ref(), default.tries.into())? as u8,
+        deadline_ns: deadline_ms * NS_PER_MS,
+        a_query: a_query.unwrap_or(default.a_query),
+        case_randomization: raw.case_randomization.unwrap_or(default.case_randomization),
+        cookies: raw.cookies.unwrap_or(default.cookies),
+        loop_probe: raw.loop_probe.unwrap_or(default.loop_probe),
+    })
+}
+
+/// The authorities that upstream certificates are checked against.
+pub(super) fn roots(place: &Place<'_>, raw: &RawUpstream) -> Result<Option<PathBuf>> {
+    let Some(text) = &raw.roots else { return Ok(None) };
+    let path = place.path("upstream.roots", text)?;
+    listeners::certificates(&path).map_err(|reason| place.value_error("upstream.roots", text, reason))?;
+    Ok(Some(path))
+}
+
+/// Reads a domain as it stands in questions: ASCII, without wildcards and escapes.
+pub(super) fn domain(text: &str) -> std::result::Result<Name, String> {
+    if !text.is_ascii() {
+        return Err("not in ASCII: write the name as it is in the DNS (xn--...)".to_owned());
+    }
+    if text.is_empty()
+        || text.contains(|character: char| character.is_ascii_control() || " \\*/:".contains(character))
+    {
+        return Err(
+            "no domain: write a name like example.net, which stands for all names below it, too".to_owned()
+        );
+    }
+    Name::from_text(text).map_err(|error| error.0.to_owned())
+}
+
+/// The same octets for all spellings of a domain.
+pub(super) fn lower_case(name: &Name) -> Vec<u8> {
+    name.to_lowercase().as_wire().to_vec()
+}
