@@ -94,6 +94,8 @@ impl Talk {
             self.input.reserve(READ_OCTETS);
             tokio::select! {
                 question = questions.recv(), if may_ask => match question {
+                    // Who has lost patience already needs no answer.
+                    Some(question) if question.reply.is_closed() => {}
                     Some(question) => self.ask(question)?,
                     None => is_held = false,
                 },

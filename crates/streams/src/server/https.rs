@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -64,9 +65,13 @@ pub(super) async fn serve(session: Session, stream: TlsStream<TcpStream>) {
         () = session.retired() => {}
     }
     connection.as_mut().graceful_shutdown();
-    let leave = session.limits.message_timeout;
-    if tokio::time::timeout(leave, connection).await.is_err() {
-        session.cells().too_slow.add();
+    let farewell = async {
+        activity.idle(Duration::ZERO).await;
+        tokio::time::sleep(session.limits.message_timeout).await;
+    };
+    tokio::select! {
+        _ = connection => {}
+        () = farewell => session.cells().too_slow.add(),
     }
 }
 
