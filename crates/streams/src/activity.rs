@@ -53,3 +53,26 @@ impl Drop for Use {
         self.0.in_use.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn idleness_begins_with_the_end_of_the_last_use() {
+        let (activity, began) = (Activity::new(), Instant::now());
+        let (first, second) = (activity.begin(), activity.begin());
+        let uses = async {
+            tokio::time::sleep(LIMIT * 2).await;
+            drop(first);
+            tokio::time::sleep(LIMIT / 2).await;
+            drop(second);
+        };
+        tokio::join!(uses, activity.idle(LIMIT));
+        assert_eq!(began.elapsed().as_secs(), 35);
+        activity.idle(LIMIT).await;
+        assert_eq!(began.elapsed().as_secs(), 35, "it is idle still");
+    }
+}

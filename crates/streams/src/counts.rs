@@ -22,10 +22,17 @@ impl Counts {
 }
 
 macro_rules! counters {
-    ($(#[$note:meta])* $copy:ident, $cells:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
+    ($(#[$note:meta])* $copy:ident, $cells:ident { $(#[doc = $doc:literal] $name:ident,)* }) => {
         $(#[$note])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $copy { $($(#[$doc])* pub $name: u64,)* }
+        pub struct $copy { $(#[doc = $doc] pub $name: u64,)* }
+
+        impl $copy {
+            /// Every counter with its name and what it counts, for those who print them.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+                [$((stringify!($name), $doc.trim_ascii(), self.$name),)*].into_iter()
+            }
+        }
 
         #[derive(Debug, Default)]
         pub(crate) struct $cells { $(pub $name: Cell,)* }
@@ -114,5 +121,25 @@ impl Tally {
 
     pub fn copy(&self) -> Counts {
         Counts { clients: self.clients.each_ref().map(ClientCells::copy), upstreams: self.upstreams.copy() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_copied_with_their_names() {
+        let tally = Tally::default();
+        tally.of(Protocol::Quic).open.add();
+        tally.of(Protocol::Quic).open.add();
+        tally.of(Protocol::Quic).open.subtract();
+        tally.upstreams.retries.add();
+        let counts = tally.copy();
+        let (name, meaning, value) = counts.of(Protocol::Quic).named().next().unwrap();
+        assert_eq!((name, value), ("open", 1));
+        assert!(meaning.starts_with("Connections open now"));
+        assert_eq!(counts.of(Protocol::Tls), &ProtocolCounts::default());
+        assert_eq!(counts.upstreams.named().map(|(.., value)| value).sum::<u64>(), 1);
     }
 }

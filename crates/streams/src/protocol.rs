@@ -59,11 +59,13 @@ pub enum ListenSocket {
     /// Bound: for QUIC.
     Udp(UdpSocket),
     /// That of the listener which already runs with this protocol and local address: it goes on, under the number
-    /// and the path given now.
+    /// and the path given now. The socket of a listener that is removed is closed soon after, over QUIC when its last
+    /// connection has ended; until then nobody else can bind its address.
     Kept(SocketAddr),
 }
 
-/// Bounds on what clients may use.
+/// Bounds on what clients may use. Beside these, the answers that wait for one client to take them are bounded at 512
+/// KiB: over TCP and TLS the connection is cut off then, over HTTPS and QUIC the answer is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections of all protocols together, unfinished handshakes among them.

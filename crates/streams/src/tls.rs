@@ -188,3 +188,18 @@ pub(crate) fn client_config(protocol: Protocol, roots: &Roots) -> Result<ClientC
     }
     Ok(config)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_authorities_are_found_where_there_are_any() {
+        let found = Roots::system();
+        if Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
+            assert!(!found.unwrap().0.is_empty());
+        } else {
+            println!("SKIPPED: this system has no /etc/ssl/certs/ca-certificates.crt");
+        }
+    }
+}

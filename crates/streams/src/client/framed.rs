@@ -94,6 +94,8 @@ impl Talk {
             self.input.reserve(READ_OCTETS);
             tokio::select! {
                 question = questions.recv(), if may_ask => match question {
+                    // Who has lost patience already needs no answer.
+                    Some(question) if question.reply.is_closed() => {}
                     Some(question) => self.ask(question)?,
                     None => is_held = false,
                 },
@@ -141,5 +143,67 @@ impl Talk {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::DuplexStream;
+
+    use super::*;
+
+    /// A connection, and its other end.
+    fn connected() -> (Link, DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        (Link::start(Box::pin(ours), Arc::default()), theirs)
+    }
+
+    /// Reads one query and answers it with itself, made a response.
+    async fn echo(server: &mut DuplexStream) {
+        let mut query = vec![0; usize::from(server.read_u16().await.unwrap())];
+        server.read_exact(&mut query).await.unwrap();
+        query[2] |= 0x80;
+        let mut frame = BytesMut::new();
+        push_frame(&mut frame, &query);
+        server.write_all(&frame).await.unwrap();
+    }
+
+    const QUERY: [u8; 17] = [0, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 28, 0, 1];
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_closed() {
+        let (link, mut server) = connected();
+        for _ in 0..3 {
+            let (answer, ()) = tokio::join!(link.exchange(&QUERY), echo(&mut server));
+            assert_eq!(answer.unwrap()[2..], [&[0x81][..], &QUERY[3..]].concat());
+            tokio::time::sleep(IDLE / 2).await;
+            assert!(!link.is_closed());
+        }
+        tokio::time::sleep(IDLE).await;
+        assert!(link.is_closed());
+        assert_eq!(server.read(&mut [0; 1]).await.unwrap(), 0);
+        assert_eq!(link.exchange(&QUERY).await, Err(Failure::Lost));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_nobody_holds_or_waits_for_ends() {
+        let (link, mut server) = connected();
+        let asked = tokio::spawn(async move { link.exchange(&QUERY).await });
+        let mut query = [0; 2 + QUERY.len()];
+        server.read_exact(&mut query).await.unwrap();
+        asked.abort();
+        assert!(asked.await.unwrap_err().is_cancelled());
+        assert_eq!(server.read(&mut [0; 1]).await.unwrap(), 0, "nobody waits any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_connection_ends_all_questions() {
+        let (link, server) = connected();
+        let end = async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            drop(server);
+        };
+        let (first, second, ()) = tokio::join!(link.exchange(&QUERY), link.exchange(&QUERY), end);
+        assert_eq!((first, second), (Err(Failure::Lost), Err(Failure::Lost)));
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::pending::{Outcome, Reply};
-use super::session::Session;
+use super::session::{OUTPUT_MAX_OCTETS, Session};
 use crate::duplex::{Octets, write_some};
 use crate::message::{push_frame, take_frame};
 
@@ -82,6 +82,9 @@ impl Connection<'_> {
         loop {
             if let Err(end) = self.take_queries() {
                 return end;
+            }
+            if self.output.len() > OUTPUT_MAX_OCTETS {
+                return End::TooSlow;
             }
             if self.is_over() {
                 // A polite end; when it fails, the client has gone already.

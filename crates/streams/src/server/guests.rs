@@ -3,9 +3,13 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::room::Room;
 use crate::{Limits, Protocol, lock};
+
+/// The longest time limit.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// All connections of clients, counted by network.
 #[derive(Default)]
@@ -30,8 +34,10 @@ impl Guests {
         lock(&self.0).limits
     }
 
+    /// Times are cut to a day, which nobody can tell from more, so that no sum of times overflows.
     pub fn set_limits(&self, limits: Limits) {
-        lock(&self.0).limits = limits;
+        let (idle, message_timeout) = (limits.idle.min(DAY), limits.message_timeout.min(DAY));
+        lock(&self.0).limits = Limits { idle, message_timeout, ..limits };
     }
 
     /// Whether more than half of what `client` can have is taken: then QUIC clients have to prove their address first,

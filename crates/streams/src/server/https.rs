@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -20,15 +21,15 @@ use tokio::sync::oneshot;
 use tokio_rustls::server::TlsStream;
 
 use super::pending::Reply;
-use super::session::Session;
+use super::session::{Held, Session};
 use crate::activity::Activity;
 use crate::message::{MESSAGE_OCTETS_MAX, lifetime_s};
 
 /// The media type of DNS messages (RFC 8484 6).
 pub(crate) const MEDIA_TYPE: &str = "application/dns-message";
 
-/// The request's headers, with the longest query in the URI, that are read.
-const HEADERS_OCTETS_MAX: u32 = 96 << 10;
+/// The request's headers that are read: a URI of 65,534 octets, the longest the library takes, and others.
+const HEADERS_OCTETS_MAX: u32 = 72 << 10;
 
 /// Octets of one connection's requests on their way at once, and of one answer that wait for the client.
 const WINDOW_OCTETS: u32 = 256 << 10;
@@ -36,7 +37,8 @@ const WINDOW_OCTETS: u32 = 256 << 10;
 type Answer = Response<Full<Bytes>>;
 type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-/// Serves a client until the connection ends.
+/// Serves a client until the connection ends. A client that does not take its answers is idle, and has the time of a
+/// message to take them after the farewell.
 pub(super) async fn serve(session: Session, stream: TlsStream<TcpStream>) {
     let session = Arc::new(session);
     let activity = Activity::new();
@@ -63,9 +65,13 @@ pub(super) async fn serve(session: Session, stream: TlsStream<TcpStream>) {
         () = session.retired() => {}
     }
     connection.as_mut().graceful_shutdown();
-    let leave = session.limits.message_timeout;
-    if tokio::time::timeout(leave, connection).await.is_err() {
-        session.cells().too_slow.add();
+    let farewell = async {
+        activity.idle(Duration::ZERO).await;
+        tokio::time::sleep(session.limits.message_timeout).await;
+    };
+    tokio::select! {
+        _ = connection => {}
+        () = farewell => session.cells().too_slow.add(),
     }
 }
 
@@ -84,10 +90,13 @@ async fn answer(session: &Session, request: Request<Incoming>) -> Answer {
     let (sender, outcome) = oneshot::channel();
     session.offer(query, Reply::Stream(sender), permit);
     match outcome.await {
-        Ok(Some(octets)) => {
-            session.cells().answers.add();
-            success(octets)
-        }
+        Ok(Some(octets)) => match session.hold(octets) {
+            Some(held) => {
+                session.cells().answers.add();
+                success(held)
+            }
+            None => refusal(StatusCode::SERVICE_UNAVAILABLE),
+        },
         _ => refusal(StatusCode::SERVICE_UNAVAILABLE),
     }
 }
@@ -121,14 +130,11 @@ async fn read_query(session: &Session, request: Request<Incoming>) -> Result<Vec
     Ok(octets)
 }
 
-/// The variable `dns` of a GET, in base64url without padding (RFC 8484 4.1.1).
+/// The variable `dns` of a GET, in base64url without padding (RFC 8484 4.1.1). A URI is too short for more than a
+/// message can have.
 fn from_uri(query: &str) -> Result<Vec<u8>, StatusCode> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("dns=")).ok_or(StatusCode::BAD_REQUEST)?;
-    let octets = BASE64_URL_SAFE_NO_PAD.decode(value).map_err(|_| StatusCode::BAD_REQUEST)?;
-    if octets.len() > MESSAGE_OCTETS_MAX {
-        return Err(StatusCode::PAYLOAD_TOO_LARGE);
-    }
-    Ok(octets)
+    BASE64_URL_SAFE_NO_PAD.decode(value).map_err(|_| StatusCode::BAD_REQUEST)
 }
 
 /// Whether the body is said to be a DNS message. Parameters of the media type mean nothing here.
@@ -137,9 +143,10 @@ pub(crate) fn has_media_type(headers: &HeaderMap) -> bool {
     value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(MEDIA_TYPE)
 }
 
-fn success(octets: Vec<u8>) -> Answer {
-    let lifetime = format!("max-age={}", lifetime_s(&octets));
-    let mut response = Response::new(Full::from(octets));
+fn success(held: Held) -> Answer {
+    let lifetime = format!("max-age={}", lifetime_s(&held.octets));
+    // The buffer goes, and with it the hold, when the client has taken the last octet.
+    let mut response = Response::new(Full::from(Bytes::from_owner(held)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(MEDIA_TYPE));
     if let Ok(lifetime) = lifetime.try_into() {
@@ -170,8 +177,6 @@ mod tests {
         for garbage in ["", "dns", "DNS=AAAB", "dns=AAAB=", "dns=AA+/", "dns=A"] {
             assert_eq!(from_uri(garbage), Err(StatusCode::BAD_REQUEST), "{garbage}");
         }
-        let long = format!("dns={}", "A".repeat(4 * 30_000));
-        assert_eq!(from_uri(&long), Err(StatusCode::PAYLOAD_TOO_LARGE));
     }
 
     #[test]

@@ -65,8 +65,8 @@ struct Running {
 
 /// What a new listener becomes.
 enum Plan {
-    /// That of the same protocol and address goes on.
-    Keep(SocketAddr),
+    /// That of the same protocol and address goes on; over QUIC with new settings.
+    Keep(SocketAddr, Option<quinn::ServerConfig>),
     Tcp(SocketAddr, TcpListener, Option<TlsAcceptor>),
     Quic(SocketAddr, Endpoint),
 }
@@ -103,7 +103,7 @@ impl Servers {
         room.guests.set_limits(limits);
         let mut before = std::mem::take(&mut *running);
         for (place, plan) in plans {
-            running.extend(start(room, place, plan, &mut before, &self.certificates, limits));
+            running.extend(start(room, place, plan, &mut before));
         }
         before.iter().for_each(Running::retire);
         Ok(())
@@ -118,11 +118,14 @@ impl Servers {
     ) -> Result<Plan, ListenError> {
         let socket_error = |error| ListenError::Socket(protocol, error);
         match (protocol, socket) {
-            (_, ListenSocket::Kept(address)) => running
-                .iter()
-                .any(|listener| listener.is_at(protocol, address))
-                .then_some(Plan::Keep(address))
-                .ok_or(ListenError::NotRunning(protocol, address)),
+            (_, ListenSocket::Kept(address)) => {
+                if !running.iter().any(|listener| listener.is_at(protocol, address)) {
+                    return Err(ListenError::NotRunning(protocol, address));
+                }
+                let quic =
+                    (protocol == Protocol::Quic).then(|| quic::config(self.certificates.clone(), limits));
+                Ok(Plan::Keep(address, quic.transpose()?))
+            }
             (Protocol::Quic, ListenSocket::Udp(socket)) => {
                 let address = socket.local_addr().map_err(socket_error)?;
                 Ok(Plan::Quic(address, quic::endpoint(socket, self.certificates.clone(), limits)?))
@@ -171,24 +174,16 @@ impl Running {
 }
 
 /// Starts a listener, or takes it from those that ran before. `None` is one that is to be kept twice.
-fn start(
-    room: &Arc<Room>,
-    place: Place,
-    plan: Plan,
-    before: &mut Vec<Running>,
-    certificates: &Arc<Certificates>,
-    limits: Limits,
-) -> Option<Running> {
+fn start(room: &Arc<Room>, place: Place, plan: Plan, before: &mut Vec<Running>) -> Option<Running> {
     let place = Arc::new(place);
     let (retire, retired) = watch::channel(false);
     match plan {
-        Plan::Keep(address) => {
+        Plan::Keep(address, config) => {
             let index = before.iter().position(|listener| listener.is_at(place.protocol, address))?;
             let kept = before.swap_remove(index);
             kept.place.renew_from(&place);
             if let Some(endpoint) = &kept.endpoint {
-                // The settings were accepted when it began; only the limits are new.
-                endpoint.set_server_config(quic::config(certificates.clone(), limits).ok());
+                endpoint.set_server_config(config);
             }
             Some(kept)
         }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::lock;
 
@@ -76,5 +77,33 @@ impl Entry {
             Reply::Connection(sender) => drop(sender.send(outcome)),
             Reply::Stream(sender) => drop(sender.send(outcome)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_query_is_swept_up_and_makes_room() {
+        let (pending, pipeline) = (Pending::default(), Arc::new(Semaphore::new(2)));
+        let begin = |reply| pending.begin(reply, pipeline.clone().try_acquire_owned().unwrap());
+        let (sender, mut old) = mpsc::unbounded_channel();
+        begin(Reply::Connection(sender));
+        tokio::time::advance(LIFE_MAX).await;
+        let (sender, young) = oneshot::channel();
+        let token = begin(Reply::Stream(sender));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        pending.sweep();
+        assert_eq!(old.recv().await, Some(None));
+        assert_eq!(pipeline.available_permits(), 1);
+        pending.end(token, Some(vec![7]));
+        pending.end(token, None);
+        assert_eq!(young.await, Ok(Some(vec![7])));
+        assert_eq!(pipeline.available_permits(), 2);
     }
 }

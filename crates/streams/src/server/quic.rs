@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::listen::ListenError;
 use super::pending::Reply;
-use super::session::{Place, Session};
+use super::session::{Held, Place, Session};
 use crate::activity::Activity;
 use crate::message::{self, FRAME_OCTETS_MAX, LENGTH_OCTETS, has_keepalive, only_frame, push_frame};
 use crate::room::Room;
@@ -51,7 +51,8 @@ pub(super) fn config(certificates: Arc<Certificates>, limits: Limits) -> Result<
         .send_window(u64::from(WINDOW_OCTETS))
         .datagram_receive_buffer_size(None);
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(Arc::new(transport)).max_incoming(INCOMING_MAX);
+    // Who may ask and how much is judged by the address a connection began with, so it has to stay.
+    config.transport_config(Arc::new(transport)).max_incoming(INCOMING_MAX).migration(false);
     Ok(config)
 }
 
@@ -149,13 +150,13 @@ async fn answer(session: &Session, connection: &Connection, mut send: SendStream
         outcome = outcome => outcome,
         _ = connection.closed() => return,
     };
-    let Ok(Some(octets)) = outcome else {
+    let Some(held) = outcome.ok().flatten().and_then(|octets| session.hold(octets)) else {
         // It fails where the client has stopped the stream; then there is nobody to tell.
         let _ = send.reset(INTERNAL_ERROR);
         return;
     };
     session.cells().answers.add();
-    if timeout(patience, write(&mut send, octets)).await.is_err() {
+    if timeout(patience, write(&mut send, held)).await.is_err() {
         let _ = send.reset(EXCESSIVE_LOAD);
         session.cells().too_slow.add();
     }
@@ -167,10 +168,10 @@ fn check(octets: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Writes the answer and waits until the client has all of it.
-async fn write(send: &mut SendStream, mut octets: Vec<u8>) {
-    message::set_id(&mut octets, 0);
-    let mut frame = BytesMut::with_capacity(LENGTH_OCTETS + octets.len());
-    if push_frame(&mut frame, &octets) && send.write_all(&frame).await.is_ok() && send.finish().is_ok() {
+async fn write(send: &mut SendStream, mut held: Held) {
+    message::set_id(&mut held.octets, 0);
+    let mut frame = BytesMut::with_capacity(LENGTH_OCTETS + held.octets.len());
+    if push_frame(&mut frame, &held.octets) && send.write_all(&frame).await.is_ok() && send.finish().is_ok() {
         // Stopped or acknowledged, it is over.
         let _ = send.stopped().await;
     }

@@ -12,6 +12,9 @@ use crate::counts::ClientCells;
 use crate::room::Room;
 use crate::{Limits, Protocol, Query, lock};
 
+/// Octets of answers that wait for one client to take them. What comes on top is not sent.
+pub(super) const OUTPUT_MAX_OCTETS: usize = 512 << 10;
+
 /// A listener, as its connections see it. The owner may renumber it while they run.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -44,6 +47,8 @@ pub(super) struct Session {
     pub limits: Limits,
     /// The queries of this connection in progress.
     pub pipeline: Arc<Semaphore>,
+    /// The octets of answers that may still wait, for protocols whose libraries do the waiting.
+    output: Arc<Semaphore>,
     /// Becomes true when the listener is removed: idle connections end then.
     retired: watch::Receiver<bool>,
     _guest: Guest,
@@ -65,6 +70,7 @@ impl Session {
             client,
             limits,
             pipeline: Arc::new(Semaphore::new(limits.pipelined.clamp(1, Semaphore::MAX_PERMITS))),
+            output: Arc::new(Semaphore::new(OUTPUT_MAX_OCTETS)),
             retired: retired.clone(),
             _guest: guest,
         })
@@ -87,6 +93,13 @@ impl Session {
         });
     }
 
+    /// Counts an answer among those that wait for the client, until it is dropped. `None`: too many do.
+    pub fn hold(&self, octets: Vec<u8>) -> Option<Held> {
+        let count = u32::try_from(octets.len()).ok()?;
+        let permit = self.output.clone().try_acquire_many_owned(count).ok()?;
+        Some(Held { octets, _permit: permit })
+    }
+
     /// Waits until the listener is removed.
     pub async fn retired(&self) {
         // The sender goes only when the listener does.
@@ -95,5 +108,17 @@ impl Session {
 
     pub fn is_retired(&self) -> bool {
         *self.retired.borrow() || self.retired.has_changed().is_err()
+    }
+}
+
+/// An answer that waits for its client.
+pub(super) struct Held {
+    pub octets: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets
     }
 }

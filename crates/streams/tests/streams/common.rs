@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use dns64::wire::{CLASS_IN, Header, Message, Name, Question, Section, Writer, rtype};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 use streams::{
     Answer, Handle, Limits, ListenSocket, Listener, Protocol, Query, Roots, ServerTls, Streams, Upstream,
 };
@@ -112,6 +116,16 @@ impl Certificate {
         Self { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() }
     }
 
+    /// The settings of a TLS client that trusts it and offers these protocols.
+    pub fn client(&self, alpn: &[&[u8]]) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()).unwrap();
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let mut config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config
+    }
+
     pub fn tls(&self) -> ServerTls {
         ServerTls::from_pem(self.certificate.as_bytes(), self.key.as_bytes()).unwrap()
     }
@@ -119,6 +133,16 @@ impl Certificate {
     pub fn roots(&self) -> Roots {
         Roots::from_pem(self.certificate.as_bytes()).unwrap()
     }
+}
+
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Runs to its end, with patience, what needs an event loop of its own.
+pub fn blocking<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.unwrap() })
 }
 
 /// A client.

@@ -13,41 +13,38 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use streams::{Limits, Protocol};
 use tokio::net::TcpStream;
 
 use crate::common::*;
 
+/// More than the longest answer.
+const WINDOW_OCTETS: u32 = 1 << 20;
+
 type RequestBody = BoxBody<Bytes, Infallible>;
+
+/// A client that takes so many octets of an answer before it has read any.
+async fn connect(server: &Server, window_octets: u32) -> http2::SendRequest<RequestBody> {
+    let config = server.certificate.client(&[b"h2"]);
+    let stream = TcpStream::connect(server.addresses[0]).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let stream = connector.connect(ServerName::try_from(NAME).unwrap(), stream).await.unwrap();
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(window_octets);
+    let (requests, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    requests
+}
 
 /// Sends one request on a connection of its own.
 async fn request(
     server: &Server,
     request: Request<RequestBody>,
 ) -> hyper::Result<(StatusCode, HeaderMap, Bytes)> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(server.certificate.certificate.as_bytes()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let mut config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = TcpStream::connect(server.addresses[0]).await.unwrap();
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let stream = connector.connect(ServerName::try_from(NAME).unwrap(), stream).await.unwrap();
-    let (mut requests, connection) =
-        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
-    let response = requests.send_request(request).await?;
+    let response = connect(server, WINDOW_OCTETS).await.send_request(request).await?;
     let (status, headers) = (response.status(), response.headers().clone());
     Ok((status, headers, response.into_body().collect().await?.to_bytes()))
-}
-
-fn blocking<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.unwrap() })
 }
 
 fn body(octets: &[u8]) -> RequestBody {
@@ -153,4 +150,59 @@ fn headers_are_bounded() {
     let refused = blocking(request(&server, asked));
     assert!(!refused.is_ok_and(|(status, ..)| status == StatusCode::OK));
     assert!(server.queries.lock().unwrap().is_empty());
+}
+
+#[test]
+fn requests_taken_back_are_in_progress_until_the_owner_ends_them() {
+    let limits = Limits { pipelined: 2, ..Limits::default() };
+    let server = Server::start(&[Protocol::Https], limits, |_| Reaction::Keep);
+    blocking(async {
+        let mut requests = connect(&server, WINDOW_OCTETS).await;
+        for _ in 0..50 {
+            let asked = requests.send_request(post("application/dns-message", &query(0, "a.test")));
+            // Its future is dropped, and so the stream reset.
+            let brief = tokio::time::timeout(Duration::from_millis(10), asked).await;
+            assert!(brief.is_err());
+        }
+    });
+    assert_eq!(server.queries.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    let (idle, message_timeout) = (Duration::from_millis(50), Duration::from_millis(50));
+    let limits = Limits { idle, message_timeout, ..Limits::default() };
+    let server =
+        Server::start(&[Protocol::Https], limits, |query| Reaction::Answer(longest_answer(&query.octets)));
+    blocking(async {
+        let mut requests = connect(&server, 100).await;
+        let query = query(0, "a.test");
+        let _unread = requests.send_request(post("application/dns-message", &query)).await.unwrap();
+        while server.streams.counts().of(Protocol::Https).open > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert_eq!(server.streams.counts().of(Protocol::Https).too_slow, 1);
+}
+
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    let server = Server::start(&[Protocol::Https], Limits::default(), |query| {
+        Reaction::Answer(longest_answer(&query.octets))
+    });
+    blocking(async {
+        let mut requests = connect(&server, 100).await;
+        let query = query(0, "a.test");
+        let mut unread = Vec::new();
+        for _ in 0..8 {
+            unread.push(requests.send_request(post("application/dns-message", &query)).await.unwrap());
+        }
+        let refused = requests.send_request(post("application/dns-message", &query)).await.unwrap();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        for response in unread {
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 65_535);
+        }
+        let taken = requests.send_request(post("application/dns-message", &query)).await.unwrap();
+        assert_eq!(taken.status(), StatusCode::OK);
+    });
 }
