@@ -128,7 +128,7 @@ fn control(
 ) -> Result<Option<ControlSocket>, String> {
     let Some(path) = &config.control else { return Ok(None) };
     let (mailbox, owner) = (mailbox.clone(), account.map(|&Account { uid, gid, .. }| Owner { uid, gid }));
-    let socket = ControlSocket::open(path, owner, move |request| mailbox.control(request));
+    let socket = ControlSocket::open(path, owner, move |request| mailbox.control(&request.command));
     socket.map(Some).map_err(|error| error.to_string())
 }
 
@@ -157,8 +157,8 @@ impl<S: Service> Daemon<S> {
                     break;
                 }
                 Event::Reload => drop(self.reload()),
-                Event::Control(request, answer) => {
-                    let reply = self.answer(&request.command);
+                Event::Control(command, answer) => {
+                    let reply = self.answer(&command);
                     // Who asked may have gone.
                     let _ = answer.try_send(reply);
                 }
