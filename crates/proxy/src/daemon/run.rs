@@ -98,6 +98,8 @@ impl Program {
         let tap = tap.map_err(cannot("start a thread"))?;
         let _control = control(&config, account.as_ref(), mailbox)?;
         let _metrics = metrics(&config, mailbox)?;
+        // Declared after them, so dropped before them whatever happens: their threads then wait for no answer any more.
+        let events = events;
         let ended = mailbox.clone();
         let on_end: OnEnd = Arc::new(move || ended.send(Event::Ended));
         let services = Services { log: log.clone(), tap: tap.clone() };
