@@ -47,11 +47,11 @@ impl Run {
     fn row(&self, name: &str) -> String {
         let Trial { valid, invalid, late, lost, .. } = &self.trial;
         let faults: Vec<String> = self.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-        let Stats { retries, upstream_tcp_queries, upstream_unexpected, upstream_mismatched, .. } =
+        let Stats { retries, upstream_stream_queries, upstream_unexpected, upstream_mismatched, .. } =
             self.stats;
         format!(
             "{name:<16} valid {valid} invalid {invalid} late {late} lost {lost}; {:.3} queries each, retries {retries}, \
-             tcp {upstream_tcp_queries}, unexpected {upstream_unexpected}, mismatched {upstream_mismatched} [{}]\n",
+             tcp {upstream_stream_queries}, unexpected {upstream_unexpected}, mismatched {upstream_mismatched} [{}]\n",
             self.per_query,
             faults.join(", ")
         )
@@ -109,7 +109,7 @@ fn dns64d_stands_what_an_authdns_does_to_it() {
 
     let truncated = row("truncation", &["truncate=20%"]);
     assert_eq!(truncated.trial.valid, QUERIES);
-    assert_eq!(truncated.stats.upstream_tcp_queries, truncated.faults.of(Kind::Truncate));
+    assert_eq!(truncated.stats.upstream_stream_queries, truncated.faults.of(Kind::Truncate));
     let doubled = row("duplicates", &["duplicate=20%"]);
     assert_eq!((doubled.trial.valid, doubled.trial.duplicates), (QUERIES, 0));
     assert_eq!(doubled.stats.upstream_unexpected, doubled.faults.of(Kind::Duplicate));

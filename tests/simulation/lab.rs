@@ -12,7 +12,9 @@ use engine::trial::{OwnFaults, Tolerance, Validity, conclude};
 use engine::workload::{Variation, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use net::sim::{Conditions, Host, Network, Packet};
-use proxy::inflight::{Channel, Client};
+use proxy::client::{Channel, Client};
+use proxy::machine::{Notice, Shared};
+use proxy::settings::Asking;
 use proxy::{Machine, Output, Settings, Stats};
 use sextant::authority::faults::{Counts, Faults};
 use sextant::authority::{
@@ -133,8 +135,10 @@ const MEASURER_FROM: u16 = 2000;
 impl Lab {
     /// A lab at rest.
     pub fn new(planted: Planted, seed: u64) -> Self {
-        let mut settings = Settings { ports: SOCKETS, ..Settings::default() };
-        settings.rule.prefixes = vec![planted.prefix];
+        let asking = Asking { ports: SOCKETS, loop_probe: false, ..Asking::default() };
+        let mut settings = Settings { asking, ..Settings::default() };
+        let rule = settings.views[0].rule.as_mut().unwrap();
+        rule.prefixes = vec![planted.prefix];
         let mut secret = [0; 32];
         secret[..8].copy_from_slice(&seed.to_ne_bytes());
         let aaaa_share_percent = if planted.dns64 { 0 } else { 100 };
@@ -143,7 +147,7 @@ impl Lab {
             planted,
             network: Network::new(planted.conditions, seed),
             host: Host::new(planted.service_ns, planted.buffer),
-            machine: Machine::new(settings, secret),
+            machine: Machine::new(Arc::new(settings.clone()), Shared::new(&settings, 0, secret), secret),
             auth: Auth::new(Zone::new(zone).unwrap()),
             stall: None,
         }
@@ -250,7 +254,7 @@ impl Lab {
             self.machine.handle_timeout(now_ns, &mut wire);
             while let Some((token, octets)) = wire.auth.over_tcp.pop_due(now_ns) {
                 let answer = Some(&octets[..]).filter(|octets| !octets.is_empty());
-                self.machine.handle_upstream_tcp(now_ns, token, answer, &mut wire);
+                self.machine.handle_upstream_stream(now_ns, token, answer, &mut wire);
             }
         }
         while let Some(packet) = self.host.serve(now_ns) {
@@ -258,13 +262,12 @@ impl Lab {
                 wire.auth.answer_packet(now_ns, &packet, wire.network);
                 continue;
             }
-            self.machine.begin_batch();
             if packet.from.port() == AUTH {
                 let socket = usize::from(packet.to.port() - UPSTREAM_FROM);
                 self.machine.handle_upstream(now_ns, 0, socket, &packet.octets, &mut wire);
             } else {
-                let client =
-                    Client { address: packet.from, channel: Channel::Udp { socket: 0, local: None } };
+                let channel = Channel::Udp { socket: 0, local: None };
+                let client = Client { address: packet.from, listener: 0, channel };
                 self.machine.handle_client(now_ns, client, &packet.octets, &mut wire);
             }
         }
@@ -297,9 +300,13 @@ impl Output for Wire<'_> {
         self.network.send(self.now_ns, Packet { from, to: address(AUTH), octets: buffer[..length].to_vec() });
     }
 
-    fn to_upstream_tcp(&mut self, token: u64, _: usize, query: &[u8]) {
+    fn to_upstream_stream(&mut self, _: usize, token: u64, query: &[u8]) {
         self.auth.answer_tcp(self.now_ns, token, query, self.way_ns);
     }
+
+    fn no_answer(&mut self, _: &Client) {}
+
+    fn notice(&mut self, _: Notice) {}
 }
 
 fn workload() -> Workload {

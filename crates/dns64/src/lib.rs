@@ -14,6 +14,7 @@ pub mod range;
 pub mod reverse;
 pub mod rewrite;
 pub mod rule;
+pub mod scrub;
 pub mod wire;
 
 pub use names::NameSpace;

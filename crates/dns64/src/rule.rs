@@ -239,8 +239,13 @@ pub fn failed_validation(reply: &Message<'_>) -> bool {
 fn says_bogus(options: &[u8]) -> bool {
     Options::new(options).iter().any(|(code, value)| {
         let info = value.first_chunk().map(|info| u16::from_be_bytes(*info));
-        code == option_code::EXTENDED_ERROR && matches!(info, Some(1 | 2 | 5..=12 | 27))
+        code == option_code::EXTENDED_ERROR && info.is_some_and(is_validation_failure)
     })
+}
+
+/// Whether an extended error's code says that DNSSEC validation failed (RFC 8914 4).
+pub fn is_validation_failure(info_code: u16) -> bool {
+    matches!(info_code, 1 | 2 | 5..=12 | 27)
 }
 
 /// Writes the answer to a AAAA question from the reply to the A query of the same name, into `out`, whose length is

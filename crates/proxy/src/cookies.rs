@@ -42,7 +42,7 @@ pub struct ServerCookies {
 }
 
 impl ServerCookies {
-    /// Servers behind one address must share the secret (RFC 9018 3).
+    /// Servers behind one address must share the secret (RFC 9018 5).
     pub fn new(secret: [u8; 16]) -> Self {
         Self { hash: SipHasher24::new_with_key(&secret) }
     }
@@ -153,7 +153,7 @@ impl UpstreamCookies {
     }
 
     /// Takes the server cookie out of a reply that came by a stream, which nobody can forge without being on the path.
-    /// Without one the server is no longer expected to send any.
+    /// Without one the server is no longer expected to send any; so the query must have had our cookie.
     pub fn learn(&mut self, upstream: usize, reply: &Message<'_>) {
         let known = &mut self.servers[upstream];
         match Options::of(reply).find(option_code::COOKIE) {

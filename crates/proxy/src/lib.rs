@@ -5,8 +5,10 @@
 //! octets; `runtime` owns the sockets, one machine for each thread.
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod buckets;
 pub mod cache;
+pub mod client;
 pub mod command;
 pub mod config;
 pub mod control;
@@ -16,15 +18,22 @@ pub mod dnstap;
 pub mod domains;
 pub mod ede;
 pub mod ids;
+pub mod inflight;
 pub mod local;
 pub mod log;
+pub mod machine;
 pub mod metrics;
 pub mod notify;
 pub mod privileges;
+pub mod runtime;
+pub mod screen;
 pub mod settings;
 pub mod snapshot;
 pub mod stats;
+pub mod upstreams;
 
 pub use config::Config;
+pub use machine::{Machine, Output};
+pub use runtime::{Server, ServerError};
 pub use settings::Settings;
 pub use stats::Stats;

@@ -3,23 +3,26 @@
 use std::net::SocketAddr;
 
 use dns64::rewrite::Asked;
-use dns64::wire::{Header, Message, Question, rcode};
+use dns64::wire::{Edns, Header, Message, Question, rcode};
+use dns64::wire::{Options, option_code};
 
-use super::settings::Settings;
+use crate::client::{ClientEdns, Query};
+use crate::ede::code;
+use crate::settings::Settings;
 
 /// What becomes of a client's message.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum Verdict<'m> {
     /// Nothing: it must not be answered.
     Drop,
     /// It is answered at once with an error.
     Refuse(Refusal),
     /// It is a query.
     Take {
-        /// What it asks.
-        asked: Asked,
-        /// The UDP payload size it announces, if it has an OPT record.
-        payload_octets: Option<u16>,
+        /// The query. Its cookie is still to be judged.
+        query: Query,
+        /// Its COOKIE option.
+        cookie: Option<&'m [u8]>,
     },
 }
 
@@ -34,6 +37,8 @@ pub struct Refusal {
     pub rcode: u16,
     /// The message had an OPT record, so the error needs one (RFC 6891 6.1.1).
     pub edns: bool,
+    /// Why, as an extended error (RFC 8914).
+    pub extended_error: Option<u16>,
 }
 
 const QTYPE_IXFR: u16 = 251;
@@ -47,7 +52,7 @@ const QTYPE_AXFR: u16 = 252;
 /// 4. no or several questions (RFC 9619), octets that cannot be read, several OPT records (RFC 6891 6.1.1): FORMERR;
 /// 5. an EDNS version above 0: BADVERS (RFC 6891 6.1.3);
 /// 6. a zone transfer, which is no single answer: NOTIMP.
-pub fn screen(settings: &Settings, from: SocketAddr, message: &[u8]) -> Verdict {
+pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> Verdict<'m> {
     let Ok(header) = Header::parse(message) else { return Verdict::Drop };
     // Answers and our own queries would be answered for ever; port 0 cannot be sent to.
     if header.has(Header::QR) || from.port() == 0 || settings.own_sockets.binary_search(&from).is_ok() {
@@ -55,43 +60,58 @@ pub fn screen(settings: &Settings, from: SocketAddr, message: &[u8]) -> Verdict 
     }
     let parsed = Message::parse(message);
     let edns = parsed.as_ref().map(Message::edns);
-    let refuse = |rcode: u16| {
+    let refuse = |rcode: u16, extended_error: Option<u16>| {
         Verdict::Refuse(Refusal {
             header,
             question: parsed.as_ref().ok().map(|message| message.question),
             rcode,
             edns: matches!(edns, Ok(Ok(Some(_)))),
+            extended_error,
         })
     };
     if !settings.allow.iter().any(|range| range.contains(from.ip().to_canonical())) {
-        return refuse(rcode::REFUSED.into());
+        return refuse(rcode::REFUSED.into(), Some(code::PROHIBITED));
     }
     if header.opcode() != 0 {
-        return refuse(rcode::NOTIMP.into());
+        return refuse(rcode::NOTIMP.into(), None);
     }
-    let (Ok(parsed), Ok(Ok(edns))) = (&parsed, &edns) else { return refuse(rcode::FORMERR.into()) };
+    let (Ok(parsed), Ok(Ok(edns))) = (&parsed, &edns) else { return refuse(rcode::FORMERR.into(), None) };
     if edns.is_some_and(|edns| edns.version > 0) {
-        return refuse(rcode::BADVERS);
+        return refuse(rcode::BADVERS, None);
     }
     if matches!(parsed.question.qtype, QTYPE_IXFR | QTYPE_AXFR) {
-        return refuse(rcode::NOTIMP.into());
+        return refuse(rcode::NOTIMP.into(), Some(code::NOT_SUPPORTED));
     }
-    Verdict::Take {
+    take(parsed, *edns)
+}
+
+fn take<'m>(message: &Message<'m>, edns: Option<Edns>) -> Verdict<'m> {
+    let header = message.header;
+    let options = if edns.is_some() { Options::of(message) } else { Options::new(&[]) };
+    let dnssec_ok = edns.is_some_and(|edns| edns.dnssec_ok);
+    let query = Query {
         asked: Asked {
             id: header.id,
-            question: parsed.question,
+            question: message.question,
             recursion_desired: header.has(Header::RD),
             checking_disabled: header.has(Header::CD),
-            dnssec_ok: edns.is_some_and(|edns| edns.dnssec_ok),
+            dnssec_ok,
         },
-        payload_octets: edns.map(|edns| edns.payload_octets),
-    }
+        wants_ad: dnssec_ok || header.has(Header::AD),
+        edns: edns.map(|edns| ClientEdns {
+            payload_octets: edns.payload_octets,
+            cookie: None,
+            keepalive: options.find(option_code::KEEPALIVE).is_some(),
+            padding: options.find(option_code::PADDING).is_some(),
+        }),
+    };
+    Verdict::Take { query, cookie: options.find(option_code::COOKIE) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dns64::wire::{CLASS_IN, Edns, Name, Writer, rtype};
+    use dns64::wire::{CLASS_IN, Name, Writer, rtype};
 
     const LOOPBACK: &str = "[::1]:5300";
 
@@ -109,7 +129,7 @@ mod tests {
         buffer
     }
 
-    fn judge(from: &str, message: &[u8]) -> Verdict {
+    fn judge<'m>(from: &str, message: &'m [u8]) -> Verdict<'m> {
         let own_sockets = ["[::1]:999".parse().unwrap()].into();
         screen(&Settings { own_sockets, ..Settings::default() }, from.parse().unwrap(), message)
     }
@@ -124,10 +144,13 @@ mod tests {
     #[test]
     fn a_query_is_taken_with_its_flags() {
         let message = query(Header::RD | Header::CD, rtype::AAAA, &[0]);
-        let Verdict::Take { asked, payload_octets } = judge(LOOPBACK, &message) else { panic!() };
-        assert_eq!((asked.id, payload_octets), (7, Some(4096)));
-        assert!(asked.recursion_desired && asked.checking_disabled && asked.dnssec_ok);
-        assert!(matches!(judge(LOOPBACK, &query(0, 65, &[])), Verdict::Take { payload_octets: None, .. }));
+        let Verdict::Take { query: taken, cookie: None } = judge(LOOPBACK, &message) else { panic!() };
+        assert_eq!((taken.asked.id, taken.edns.unwrap().payload_octets), (7, 4096));
+        assert!(taken.asked.recursion_desired && taken.asked.checking_disabled && taken.asked.dnssec_ok);
+        assert!(taken.wants_ad, "DO says it too");
+        let plain = query(0, 65, &[]);
+        let Verdict::Take { query: taken, .. } = judge(LOOPBACK, &plain) else { panic!() };
+        assert!(taken.edns.is_none() && !taken.wants_ad);
     }
 
     #[test]

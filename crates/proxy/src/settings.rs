@@ -152,7 +152,7 @@ pub struct Local {
 }
 
 /// A token bucket for each client network: /24 of IPv4, /56 of IPv6.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// Queries a second, at least 1.
     pub per_second: u32,

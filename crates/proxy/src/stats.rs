@@ -16,7 +16,8 @@ pub struct Counter {
 /// Defines the counters once: the fields, their sum and their list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// Counters since the start. Every client message ends in exactly one of the first group.
+        /// Counters since the start. Every client message ends in exactly one of `dropped`, `refused`, `rate_slipped`,
+        /// `rate_dropped` and `accepted`; every accepted query in one of `answered`, `failed` and `evicted`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Stats {
             $($(#[doc = $doc])* pub $name: u64,)*
@@ -44,31 +45,61 @@ macro_rules! counters {
 counters! {
     /// Messages from clients.
     client_messages,
-    /// Of those: dropped, because they are answers, shorter than a header, or our own.
+    /// Client messages dropped: answers, shorter than a header, or our own.
     dropped,
-    /// Of those: answered at once with an error (FORMERR, NOTIMP, REFUSED, BADVERS).
+    /// Client messages answered at once with an error (FORMERR, NOTIMP, REFUSED, BADVERS).
     refused,
-    /// Of those: queries taken, which end in one of the next three.
+    /// Client queries over the rate limit, answered with TC.
+    rate_slipped,
+    /// Client queries over the rate limit, dropped.
+    rate_dropped,
+    /// Client queries taken.
     accepted,
-    /// Queries that ended with an upstream's answer, synthesized or not.
+    /// Queries that ended with an answer, synthesized or not.
     answered,
     /// Queries that ended with a SERVFAIL of our own.
     failed,
-    /// Queries given up without an answer, because the in-flight table was full.
+    /// Queries given up without an answer, because too many were in flight.
     evicted,
     /// Answers with at least one synthesized AAAA record.
     synthesized,
     /// Answers that did not fit and went out with TC.
     truncated,
+    /// Answers made without asking (ipv4only.arpa and the like).
+    local,
+    /// AAAA answers passed on because the name has usable AAAA records.
+    passed_aaaa,
+    /// AAAA answers passed on because the name does not exist.
+    passed_nxdomain,
+    /// AAAA answers passed on because they are errors.
+    passed_error,
+    /// AAAA questions that the client validates itself (CD).
+    passed_validating,
+    /// AAAA questions of views or domains without DNS64.
+    passed_policy,
+    /// Answers to other questions than AAAA.
+    passed_other,
+    /// Questions answered from the cache.
+    cache_hits,
+    /// Questions that the cache had no fresh answer to.
+    cache_misses,
+    /// Questions answered by a failure that is remembered.
+    failure_hits,
+    /// Answers given after their end of life, because no fresh one could be had.
+    stale_answers,
+    /// Questions that joined a lookup in flight.
+    coalesced,
+    /// Lookups started because an entry was about to expire.
+    prefetches,
     /// Queries sent to upstream servers over UDP.
     upstream_queries,
-    /// Queries sent to upstream servers over TCP.
-    upstream_tcp_queries,
+    /// Queries sent to upstream servers over streams.
+    upstream_stream_queries,
     /// Answers of upstream servers that belong to a query in flight.
     upstream_answers,
     /// Upstream datagrams that belong to no query in flight: late, or forged.
     upstream_unexpected,
-    /// Upstream datagrams with an ID in flight and another question: forged, or a broken server.
+    /// Upstream messages with an ID in flight and another question or cookie: forged, or a broken server.
     upstream_mismatched,
     /// Tries that an upstream server did not answer in time.
     timeouts,
@@ -87,7 +118,7 @@ mod tests {
         assert_eq!(list.len() * size_of::<u64>(), size_of::<Stats>());
         let dropped = list.iter().find(|counter| counter.name == "dropped").unwrap();
         assert_eq!(dropped.value, 7);
-        assert!(dropped.help.starts_with("Of those: dropped") && dropped.help.ends_with("our own"));
+        assert!(dropped.help.starts_with("Client messages dropped") && dropped.help.ends_with("our own"));
         assert_eq!(list.last().unwrap().help, "Tries after the first");
         assert_eq!(list.iter().map(|counter| counter.value).sum::<u64>(), 16);
     }

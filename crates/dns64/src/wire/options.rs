@@ -88,8 +88,8 @@ fn rdata_of_last_opt(message: &[u8]) -> Option<usize> {
     };
     let last = Records::new(message, &header, records_at).last()?.ok()?;
     let is_opt = last.rtype == rtype::OPT && last.section == Section::Additional;
-    let ends_message = last.rdata_at() + last.rdata.len() == message.len();
-    (is_opt && ends_message).then_some(last.rdata_at())
+    let ends_message = last.rdata_position() + last.rdata.len() == message.len();
+    (is_opt && ends_message).then_some(last.rdata_position())
 }
 
 #[cfg(test)]

@@ -51,11 +51,6 @@ impl<'a> Record<'a> {
         Name::parse(self.message, self.owner_at).map(|(name, _)| name)
     }
 
-    /// Where RDATA begins in the message.
-    pub fn rdata_at(&self) -> usize {
-        self.rdata_at
-    }
-
     /// Whether the owner is written as a pointer to the question's name, as nearly every server writes it.
     pub fn owner_is_question_pointer(&self) -> bool {
         self.message.get(self.owner_at..self.owner_at + 2) == Some(&[0xc0, HEADER_LENGTH as u8])

@@ -65,14 +65,29 @@ impl UdpSocket {
                 SocketAddr::V6(_) => this.set(libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?,
             }
         }
-        if address.ip().is_unspecified() {
-            match address {
-                SocketAddr::V4(_) => this.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
-                SocketAddr::V6(_) => this.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?,
-            }
-        }
+        this.note_destinations(address)?;
         this.socket.bind(&address.into())?;
         Ok(this)
+    }
+
+    /// Takes a socket that somebody else has bound. It becomes non-blocking and notes destinations as one of
+    /// [`UdpSocket::bind`] does.
+    ///
+    /// # Errors
+    /// Only those of a broken descriptor.
+    pub fn adopt(socket: std::net::UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let this = Self { socket: socket.into() };
+        this.note_destinations(this.local_addr()?)?;
+        Ok(this)
+    }
+
+    fn note_destinations(&self, address: SocketAddr) -> io::Result<()> {
+        match address {
+            _ if !address.ip().is_unspecified() => Ok(()),
+            SocketAddr::V4(_) => self.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1),
+            SocketAddr::V6(_) => self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
+        }
     }
 
     /// Sends to this peer from now on and receives from it alone.

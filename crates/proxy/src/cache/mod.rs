@@ -99,6 +99,11 @@ impl Cache {
         }
     }
 
+    /// Whether it keeps anything at all.
+    pub fn keeps(&self) -> bool {
+        !self.shards.is_empty()
+    }
+
     /// The shard of a key and the half of its hash that is used inside; `None` if the cache keeps nothing.
     fn locate(&self, key: &Key) -> Option<(&Place, u32)> {
         // One test for a cache of no shards and the mask for the others, whose number is a power of two.

@@ -92,8 +92,11 @@ impl Shard {
             return None;
         };
         let ttl_left_s = header.left_s(now_ns);
+        self.copy_aged(position, &header, now_ns, out);
         let ageing = ttl_left_s > 0 && !header.told && is_last_tenth(header.life_s, ttl_left_s);
-        self.copy_aged(position, &Header { told: header.told || ageing, ..header }, now_ns, out);
+        if ageing {
+            Header { hit: true, told: true, ..header }.write(self.ring.at_mut(position));
+        }
         *if ttl_left_s > 0 { &mut self.counts.hits } else { &mut self.counts.stale_hits } += 1;
         Some(Found { ttl_left_s, stale_s: header.stale_s(now_ns), ageing })
     }
@@ -117,7 +120,10 @@ impl Shard {
         out.clear();
         out.extend_from_slice(value);
         ttls::age(out, places, header.age_s(now_ns));
-        Header { hit: true, ..*header }.write(entry);
+        // Written once only: the cache lines of entries in use stay shared by all processors.
+        if !header.hit {
+            Header { hit: true, ..*header }.write(entry);
+        }
     }
 
     /// Writes the entry that `header` describes, in the place of the key's old one; `fill` writes the places of TTLs

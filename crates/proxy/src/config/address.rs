@@ -60,8 +60,7 @@ pub(super) fn upstream(text: &str) -> Result<UpstreamServer> {
     if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
         return Err("no address that can be asked: write that of one server".into());
     }
-    let encrypted = !matches!(protocol, UpstreamProtocol::Udp | UpstreamProtocol::Tcp);
-    if parts.name.is_some() && !encrypted {
+    if parts.name.is_some() && !protocol.is_encrypted() {
         return Err("only tls://, https:// and quic:// check a name: leave # and what follows out".into());
     }
     if parts.path.is_some() && protocol != UpstreamProtocol::Https {
@@ -96,9 +95,16 @@ fn server_name(text: &str) -> Result<String> {
 pub(super) fn address(text: &str, port: u16) -> Result<SocketAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let bare = bare.filter(|inside| inside.contains(':')).unwrap_or(text);
-    text.parse()
+    let address: SocketAddr = text
+        .parse()
         .or_else(|_| bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)))
-        .map_err(|_| format!("not an address: write 192.0.2.1:{port} or [2001:db8::1]:{port}"))
+        .map_err(|_| format!("not an address: write 192.0.2.1:{port} or [2001:db8::1]:{port}"))?;
+    match address.ip() {
+        IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some() => {
+            Err("an IPv4 address in IPv6 clothes: write it as 192.0.2.1".to_owned())
+        }
+        _ => Ok(address),
+    }
 }
 
 impl fmt::Display for Listen {
@@ -224,6 +230,7 @@ mod tests {
             assert!(listener(text).unwrap_err().contains(reason), "{text}");
         }
         for (text, reason) in [
+            ("::ffff:127.0.0.1", "write it as 192.0.2.1"),
             ("0.0.0.0", "can be asked"),
             ("ff02::fb", "can be asked"),
             ("192.0.2.1:0", "can be asked"),

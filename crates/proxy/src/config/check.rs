@@ -8,7 +8,7 @@ use dns64::Range;
 use super::place::{Place, Result};
 use super::raw::{Number, Raw, RawCache, RawLimits, RawLocal};
 use super::upstreams::NS_PER_MS;
-use super::{Config, Listen, StreamLimits, listeners, services, upstreams, views, warnings};
+use super::{Config, Listen, StreamLimits, keys, listeners, services, upstreams, views, warnings};
 use crate::settings::{Caching, Local, RateLimit, Settings, Stale, local_networks};
 
 const OCTETS_PER_MIB: u64 = 1 << 20;
@@ -110,7 +110,7 @@ fn encrypted_listeners_can_work(
 }
 
 fn cpus(place: &Place<'_>, numbers: &[Number]) -> Result<Vec<usize>> {
-    let (low, high) = super::keys::bounds("cpus");
+    let (low, high) = keys::bounds("cpus");
     let one = |(index, number): (usize, &Number)| {
         place.number_within(&format!("cpus[{index}]"), number, low, high).map(|number| number as usize)
     };
@@ -139,16 +139,14 @@ fn rate(place: &Place<'_>, raw: &RawLimits) -> Result<Option<RateLimit>> {
         place.number(key, value, default.into()).map(|number| number as u32)
     };
     let Some(per_second) = &raw.queries_per_second else {
-        return match [("burst", &raw.burst), ("slip", &raw.slip)]
-            .iter()
-            .find_map(|(key, value)| Some((key, value.as_ref()?)))
-        {
-            Some((key, value)) => {
-                let reason = "has no effect alone: write queries_per_second, too";
-                Err(place.key_error(&format!("limits.{key}"), value.span().start, reason))
-            }
-            None => Ok(None),
+        let useless = [("burst", &raw.burst), ("slip", &raw.slip)];
+        let Some((key, at)) =
+            useless.iter().find_map(|(key, value)| Some((key, value.as_ref()?.span().start)))
+        else {
+            return Ok(None);
         };
+        let reason = "has no effect alone: write queries_per_second, too";
+        return Err(place.key_error(&format!("limits.{key}"), at, reason));
     };
     let per_second = number("limits.queries_per_second", Some(per_second), 1)?;
     Ok(Some(RateLimit {

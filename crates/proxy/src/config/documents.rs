@@ -9,7 +9,7 @@ pub fn table() -> String {
     let mut out = String::new();
     for table in TABLES {
         if table.header != Header::None {
-            let _ = write!(out, "\n### {}\n\n", heading(table));
+            let _ = write!(out, "\n### `{}`\n\n", heading(table));
         }
         let _ = write!(out, "{}\n\n| Key | Value | Default | Meaning |\n|---|---|---|---|\n", table.meaning);
         for key in table.keys {

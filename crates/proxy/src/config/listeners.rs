@@ -1,6 +1,5 @@
 //! The addresses to answer on, and the certificate shown there.
 
-use std::fs;
 use std::path::Path;
 
 use rustls_pki_types::pem::PemObject;
@@ -9,7 +8,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use super::address::{self, HTTPS_PATH};
 use super::place::{Place, Result};
 use super::raw::{RawTls, Text, Texts};
-use super::{Listen, ListenProtocol, TlsFiles};
+use super::{Listen, ListenProtocol, TlsFiles, files};
 
 /// The plain ports of both families, where nothing is written.
 const DEFAULT: [&str; 2] = ["[::]:53", "0.0.0.0:53"];
@@ -110,14 +109,8 @@ fn private_key(path: &Path) -> std::result::Result<(), String> {
     })
 }
 
-/// Reads a file that is not too large to be what it should be.
 fn read(path: &Path) -> std::result::Result<Vec<u8>, String> {
-    let cannot = |error| format!("cannot be read: {error}");
-    let length_octets = fs::metadata(path).map_err(cannot)?.len();
-    if length_octets > PEM_OCTETS_MAX {
-        return Err(format!("larger than {PEM_OCTETS_MAX} octets: write a PEM file"));
-    }
-    fs::read(path).map_err(cannot)
+    files::read(path, PEM_OCTETS_MAX).map_err(|error| format!("cannot be read: {error}"))
 }
 
 /// Several times the bundle of all public authorities.

@@ -6,6 +6,7 @@
 mod address;
 mod check;
 mod documents;
+mod files;
 mod keys;
 mod listeners;
 mod place;
@@ -69,7 +70,8 @@ impl Config {
     /// # Errors
     /// It cannot be read, is no TOML, has a key that is not known or a value that makes no sense.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::of_file(path, &error))?;
+        let octets = files::read(path, OCTETS_MAX).map_err(|error| ConfigError::of_file(path, &error))?;
+        let text = String::from_utf8(octets).map_err(|error| ConfigError::of_file(path, &error))?;
         Self::parse(&text, &path.display().to_string())
     }
 
@@ -83,6 +85,9 @@ impl Config {
         check::check(&raw, &place)
     }
 }
+
+/// The largest configuration file, in octets: room for some million domains.
+const OCTETS_MAX: u64 = 64 << 20;
 
 /// An address to answer on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -25,7 +25,7 @@ impl std::error::Error for ConfigError {}
 
 impl ConfigError {
     /// The file itself cannot be had.
-    pub(super) fn of_file(file: &Path, error: &std::io::Error) -> Self {
+    pub(super) fn of_file(file: &Path, error: &dyn Display) -> Self {
         Self(format!("{}: cannot be read: {error}", file.display()))
     }
 }
@@ -145,7 +145,7 @@ impl Place<'_> {
 
     /// A path; one that is not absolute starts where the configuration file is.
     pub fn path(&self, key: &str, text: &Text) -> Result<PathBuf> {
-        if text.get_ref().is_empty() || text.get_ref().contains('\0') {
+        if text.get_ref().is_empty() || text.get_ref().contains(char::is_control) {
             return Err(self.value_error(key, text, "no path of a file"));
         }
         let directory = Path::new(self.file).parent().unwrap_or(Path::new(""));

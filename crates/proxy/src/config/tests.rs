@@ -240,6 +240,9 @@ fn files_are_loaded() {
     let path = home.path("dns64d.toml");
     let error = Config::load(&path).unwrap_err().to_string();
     assert!(error.contains("dns64d.toml: cannot be read: "), "{error}");
+    std::fs::write(&path, b"\xff").unwrap();
+    let error = Config::load(&path).unwrap_err().to_string();
+    assert!(error.contains("dns64d.toml: cannot be read: invalid utf-8"), "{error}");
     std::fs::write(&path, "upstreams = ['192.0.2.1']").unwrap();
     assert_eq!(addresses(&Config::load(&path).unwrap()), ["192.0.2.1:53"]);
 }
@@ -275,6 +278,26 @@ proptest! {
     #[test]
     fn any_lines_are_a_configuration_or_one_line_of_error(lines in prop::collection::vec(line(), 0..8)) {
         let text = format!("upstreams = ['192.0.2.1']\n{}", lines.join("\n"));
+        if let Err(error) = Config::parse(&text, "f") {
+            prop_assert_eq!(error.to_string().lines().count(), 1, "{}", error);
+        }
+    }
+
+    #[test]
+    fn any_damage_to_the_example_is_a_configuration_or_one_line_of_error(
+        at in 0usize..8000,
+        length in 0usize..40,
+        damage in "[a-z0-9='\"\\[\\]{}#,.\n -]{0,6}",
+    ) {
+        let mut text: Vec<char> = sample().replace("\n#", "\n").chars().collect();
+        let start = at % text.len();
+        let end = (start + length).min(text.len());
+        text.splice(start..end, damage.chars());
+        // Sentences are no TOML: comments again.
+        let text: String = String::from_iter(text).lines().map(|line| match line.strip_prefix(' ') {
+            Some(sentence) => format!("# {sentence}\n"),
+            None => format!("{line}\n"),
+        }).collect();
         if let Err(error) = Config::parse(&text, "f") {
             prop_assert_eq!(error.to_string().lines().count(), 1, "{}", error);
         }

@@ -50,6 +50,13 @@ pub(super) fn upstreams(place: &Place<'_>, raw: &Raw, listen: &[Listen]) -> Resu
     Ok(reader.read)
 }
 
+impl UpstreamProtocol {
+    /// Whether the server shows a certificate.
+    pub fn is_encrypted(self) -> bool {
+        !matches!(self, Self::Udp | Self::Tcp)
+    }
+}
+
 struct Reader<'p> {
     place: &'p Place<'p>,
     listen: &'p [Listen],

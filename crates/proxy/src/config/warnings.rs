@@ -7,10 +7,11 @@ use dns64::rule::{Mapping, Policy};
 use dns64::wire::Name;
 use dns64::{Prefix, Range};
 
-use super::raw::{Raw, Texts};
+use super::Config;
+use super::raw::{Raw, RawCache, Text, Texts};
 use super::upstreams::domain;
 use super::views::{REST, holds, range_of};
-use super::{Config, UpstreamProtocol};
+use crate::domains::Domains;
 use crate::settings::{View, local_networks};
 
 /// All warnings, one line each.
@@ -114,27 +115,35 @@ fn orders_of_views(views: &[View], warnings: &mut Vec<String>) {
 
 /// Domains that can have no effect.
 fn domains(raw: &Raw, warnings: &mut Vec<String>) {
-    let names = |texts: Option<&Texts>| -> Vec<(String, Name)> {
-        let texts = texts.into_iter().flat_map(|texts| texts.get_ref());
-        texts.filter_map(|text| Some((text.get_ref().clone(), domain(text.get_ref()).ok()?))).collect()
-    };
-    let mut both = |table: &str, never: Option<&Texts>, always: Option<&Texts>| {
-        let never = names(never);
-        for (text, name) in names(always) {
-            if let Some((above, _)) = never.iter().find(|(_, above)| name.is_under(above)) {
-                warnings.push(format!(
-                    "{table}.always {text} has no effect: {table}.never {above} counts before it"
-                ));
-            }
-        }
-    };
-    both("dns64", raw.dns64.never.as_ref(), raw.dns64.always.as_ref());
+    let (base_never, base_always) = (raw.dns64.never.as_ref(), raw.dns64.always.as_ref());
+    always_within_never("dns64", base_never, base_always, warnings);
     for (index, view) in raw.view.iter().map(|view| view.get_ref()).enumerate() {
         if view.never.is_some() || view.always.is_some() {
-            let never = view.never.as_ref().or(raw.dns64.never.as_ref());
-            both(&format!("view[{index}]"), never, view.always.as_ref().or(raw.dns64.always.as_ref()));
+            let (never, always) = (view.never.as_ref().or(base_never), view.always.as_ref().or(base_always));
+            always_within_never(&format!("view[{index}]"), never, always, warnings);
         }
     }
+}
+
+fn always_within_never(
+    table: &str,
+    never: Option<&Texts>,
+    always: Option<&Texts>,
+    warnings: &mut Vec<String>,
+) {
+    let never: Domains = texts(never).filter_map(|text| domain(text.get_ref()).ok()).collect();
+    for text in texts(always) {
+        if domain(text.get_ref()).is_ok_and(|name| never.covers(&name)) {
+            let text = text.get_ref();
+            warnings.push(format!(
+                "{table}.always {text} has no effect: {table}.never holds it, and counts first"
+            ));
+        }
+    }
+}
+
+fn texts(list: Option<&Texts>) -> impl Iterator<Item = &Text> {
+    list.into_iter().flat_map(|texts| texts.get_ref())
 }
 
 fn upstreams(config: &Config, warnings: &mut Vec<String>) {
@@ -149,9 +158,16 @@ fn upstreams(config: &Config, warnings: &mut Vec<String>) {
     if config.settings.routes.group_of(&Name::ROOT) != 0 {
         warnings.push("forward of '.' takes every question: the servers of upstreams are never asked".into());
     }
-    let checks_certificates = |protocol| !matches!(protocol, UpstreamProtocol::Udp | UpstreamProtocol::Tcp);
+    for (server, upstream) in config.upstreams.iter().zip(&config.settings.upstreams) {
+        let nearby = local_networks().iter().any(|local| local.contains(server.address.ip()));
+        if upstream.trust_ad && !server.protocol.is_encrypted() && !nearby {
+            warnings.push(format!(
+                "trust_ad believes the AD bit of {server}, which anybody on the way can set: ask over TLS"
+            ));
+        }
+    }
     if config.upstream_roots.is_some()
-        && !config.upstreams.iter().any(|server| checks_certificates(server.protocol))
+        && !config.upstreams.iter().any(|server| server.protocol.is_encrypted())
     {
         warnings
             .push("upstream.roots has no effect: no upstream server is asked over TLS, HTTPS or QUIC".into());
@@ -173,7 +189,21 @@ const FOR_OTHERS: u32 = 0o007;
 
 /// Keys that say something which another key makes void.
 fn useless_keys(config: &Config, raw: &Raw, warnings: &mut Vec<String>) {
-    let cache = &raw.cache;
+    useless_cache_keys(config, &raw.cache, warnings);
+    if config.tls.is_some() && !config.listen.iter().any(|listen| listen.protocol.is_encrypted()) {
+        warnings
+            .push("tls.certificate is shown nowhere: add a listener of tls://, https:// or quic://".into());
+    }
+    for view in raw.view.iter().map(|view| view.get_ref()).filter(|view| view.dns64 == Some(false)) {
+        if view.prefixes.is_some() || view.rule_keys().is_any() {
+            let name = view.name.as_ref().map_or("", |name| name.get_ref().as_str());
+            warnings.push(format!("view {name}: its DNS64 keys have no effect with dns64 = false"));
+        }
+    }
+}
+
+/// Keys of the cache that another key makes void.
+fn useless_cache_keys(config: &Config, cache: &RawCache, warnings: &mut Vec<String>) {
     if config.cache_octets == 0 {
         for (key, written) in [("stale", cache.stale), ("prefetch", cache.prefetch)] {
             if written == Some(true) {
@@ -193,15 +223,5 @@ fn useless_keys(config: &Config, raw: &Raw, warnings: &mut Vec<String>) {
             "cache.stale_client_timer_ms is no shorter than upstream.deadline_ms: stale answers come late"
                 .into(),
         );
-    }
-    if config.tls.is_some() && !config.listen.iter().any(|listen| listen.protocol.is_encrypted()) {
-        warnings
-            .push("tls.certificate is shown nowhere: add a listener of tls://, https:// or quic://".into());
-    }
-    for view in raw.view.iter().map(|view| view.get_ref()).filter(|view| view.dns64 == Some(false)) {
-        if view.prefixes.is_some() || view.rule_keys().is_any() {
-            let name = view.name.as_ref().map_or("", |name| name.get_ref().as_str());
-            warnings.push(format!("view {name}: its DNS64 keys have no effect with dns64 = false"));
-        }
     }
 }

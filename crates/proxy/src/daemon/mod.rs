@@ -12,7 +12,6 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Parser;
 use net::given::GivenSocket;
@@ -21,8 +20,7 @@ use crate::cache::Cache;
 use crate::command::{CONTROL_SOCKET, CommandLine, Control, Task};
 use crate::config::{Config, ListenProtocol};
 use crate::control::{self, ClientError};
-use crate::dnstap::Tap;
-use crate::log::Log;
+pub use crate::runtime::{OnEnd, Services};
 use crate::snapshot::{Reading, UpstreamState};
 use crate::stats::Stats;
 
@@ -61,18 +59,6 @@ pub trait Service: Sized {
     /// The first error of a thread that had ended by itself.
     fn stop(self) -> Result<Stats, Self::Error>;
 }
-
-/// What the program lends its server.
-#[derive(Clone, Debug)]
-pub struct Services {
-    /// The log.
-    pub log: Log,
-    /// The recorder of messages, if there is one.
-    pub tap: Option<Tap>,
-}
-
-/// To be called when a thread of the server ends, whatever the reason.
-pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
 
 /// The server refused a control command.
 const EXIT_REFUSED: u8 = 1;

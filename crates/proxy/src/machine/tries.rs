@@ -1,105 +1,151 @@
-//! The tries of a query: sending, and what follows when there is no usable answer.
+//! The tries of a lookup: sending, and what follows when there is no usable answer.
 
-use dns64::rule::{self, Step};
+use super::{Machine, Notice, Output};
+use crate::answer::{QUERY_OCTETS_MAX, write_query};
+use crate::ede::code;
+use crate::inflight::{Lookup, Way};
+use crate::upstreams::PAUSE_NS;
 
-use super::{Machine, Output};
-use crate::answer::{self, QUERY_OCTETS_MAX};
-use crate::inflight::{Query, Stage, Way};
+/// The longest value of a COOKIE option (RFC 7873 4).
+const COOKIE_OCTETS_MAX: usize = 40;
 
 impl Machine {
-    pub(super) fn ids_index(&self, upstream: usize, socket: usize) -> usize {
-        upstream * self.settings.ports + socket
+    /// The number of an upstream server's socket among all of the machine.
+    pub(super) fn socket_number(&self, upstream: usize, socket: usize) -> usize {
+        upstream * self.settings.asking.ports + socket
     }
 
     /// Frees the ID of the current try.
     pub(super) fn end_try(&mut self, slot: u16) {
-        let Some(query) = self.inflight.get_mut(slot) else { return };
-        if let Way::Udp { socket } = std::mem::replace(&mut query.way, Way::Tcp) {
-            let (upstream, id) = (query.upstream, query.id);
-            let index = self.ids_index(upstream, socket);
-            self.ids[index].release(id);
+        let Some(lookup) = self.lookups.get_mut(slot) else { return };
+        let (upstream, id) = (lookup.upstream, lookup.id);
+        match std::mem::replace(&mut lookup.way, Way::None) {
+            Way::None => return,
+            Way::Stream => {}
+            Way::Udp { socket } => self.ids.release(self.socket_number(upstream, socket), id),
         }
+        self.upstreams.ended(upstream);
     }
 
-    /// Starts a try of the current stage with the server that the query names.
-    pub(super) fn send(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
-        let Some(query) = self.inflight.get_mut(slot) else { return };
-        query.tries_left = query.tries_left.saturating_sub(1);
-        query.mismatches = 0;
-        if self.settings.tcp_only {
-            return self.send_tcp(now_ns, slot, out);
+    /// Starts a try with the server that the lookup names.
+    pub(super) fn try_once(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
+        let Some(lookup) = self.lookups.get_mut(slot) else { return };
+        lookup.tries_left = lookup.tries_left.saturating_sub(1);
+        lookup.mismatches = 0;
+        let upstream = lookup.upstream;
+        if self.settings.upstreams[upstream].stream_only {
+            return self.try_stream(now_ns, slot, out);
         }
-        let upstream = query.upstream;
-        let socket = self.upstreams.socket(upstream);
-        let index = self.ids_index(upstream, socket);
-        // A socket with half of all IDs in flight takes no more; its server is as good as lost.
-        let Some(id) = self.ids[index].take(slot, &mut self.random) else { return self.fail(slot, out) };
-        let Some(query) = self.inflight.get_mut(slot) else { return };
-        query.id = id;
-        query.way = Way::Udp { socket };
-        if self.settings.case_randomization {
-            query.case_bits = self.random.bits();
+        let socket = self.upstreams.socket(upstream, &mut self.random);
+        let number = self.socket_number(upstream, socket);
+        let Some(id) = self.ids.take(number, slot, &mut self.random) else {
+            return self.fail_lookup(now_ns, slot, code::OTHER, out);
+        };
+        let Some(lookup) = self.lookups.get_mut(slot) else { return };
+        (lookup.id, lookup.way, lookup.sent_ns) = (id, Way::Udp { socket }, now_ns);
+        if self.settings.asking.case_randomization {
+            lookup.case_bits = self.random.bits();
         }
-        let (query, settings) = (&*query, &self.settings);
-        let question = query.upstream_question();
-        out.to_upstream(upstream, socket, |buffer| {
-            answer::write_upstream_query(settings, query, &question, id, buffer)
-        });
+        let (lookup, trust_ad) = (*lookup, self.settings.upstreams[upstream].trust_ad);
+        let mut cookie = [0; COOKIE_OCTETS_MAX];
+        let cookie = self.cookie_for(upstream, &mut cookie);
+        out.to_upstream(upstream, socket, |buffer| write_query(&lookup, trust_ad, cookie, buffer));
+        self.upstreams.sent(upstream);
         self.stats.upstream_queries += 1;
-        self.inflight.restart(slot, now_ns + self.settings.timeout_ns);
+        self.lookups.restart(slot, now_ns + self.settings.asking.timeout_ns);
     }
 
-    /// Asks the same server again over TCP. This is no new try: the server did answer, and TCP never leads back here.
-    pub(super) fn send_tcp(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
-        let Some(query) = self.inflight.get_mut(slot) else { return };
-        query.id = self.random.word();
-        query.way = Way::Tcp;
-        let upstream = query.upstream;
-        let question = query.upstream_question();
+    /// Asks the server of a lookup over a stream. After an answer over UDP this is no new try.
+    pub(super) fn try_stream(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
+        let id = self.random.word();
+        let Some(lookup) = self.lookups.get_mut(slot) else { return };
+        (lookup.id, lookup.way, lookup.sent_ns) = (id, Way::Stream, now_ns);
+        let (lookup, upstream) = (*lookup, lookup.upstream);
         let mut buffer = [0; QUERY_OCTETS_MAX];
-        let length = answer::write_upstream_query(&self.settings, query, &question, query.id, &mut buffer);
-        self.inflight.restart(slot, now_ns + self.settings.timeout_ns);
-        self.stats.upstream_tcp_queries += 1;
-        out.to_upstream_tcp(self.inflight.token(slot), upstream, &buffer[..length]);
+        // Over a stream nobody can forge an answer that does not see the question.
+        let length = write_query(&lookup, self.settings.upstreams[upstream].trust_ad, &[], &mut buffer);
+        self.lookups.restart(slot, now_ns + self.settings.asking.timeout_ns);
+        self.upstreams.sent(upstream);
+        self.stats.upstream_stream_queries += 1;
+        out.to_upstream_stream(upstream, self.lookups.token(slot), &buffer[..length]);
     }
 
-    /// Goes on after a try without a usable answer: another try, the next stage or the end.
+    fn cookie_for<'c>(&self, upstream: usize, space: &'c mut [u8; COOKIE_OCTETS_MAX]) -> &'c [u8] {
+        if !self.settings.asking.cookies {
+            return &[];
+        }
+        let length = self.upstream_cookies.write(upstream, space);
+        &space[..length]
+    }
+
+    /// Goes on after a try without a usable answer: another try, or the end.
     pub(super) fn retry(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
         if self.may_try_again(now_ns, slot) {
-            return self.try_next_server(now_ns, slot, out);
-        }
-        let Some(query) = self.inflight.get(slot) else { return };
-        let next = match query.stage {
-            Stage::Aaaa => rule::next_step(&self.settings.rule, &query.asked, None),
-            _ => Step::Fail,
-        };
-        match next {
-            Step::AskA { ttl_cap_s } if self.in_time(now_ns, query) => {
-                self.ask_a(now_ns, slot, ttl_cap_s, out);
-            }
-            _ => self.fail(slot, out),
+            self.try_next_server(now_ns, slot, out);
+        } else {
+            self.fail_lookup(now_ns, slot, code::NO_REACHABLE_AUTHORITY, out);
         }
     }
 
     pub(super) fn may_try_again(&self, now_ns: u64, slot: u16) -> bool {
-        self.inflight.get(slot).is_some_and(|query| query.tries_left > 0 && self.in_time(now_ns, query))
+        let may = |lookup: &Lookup| lookup.tries_left > 0 && self.in_time(now_ns, lookup.deadline_ns);
+        self.lookups.get(slot).is_some_and(may)
     }
 
-    pub(super) fn in_time(&self, now_ns: u64, query: &Query) -> bool {
-        now_ns + self.settings.timeout_ns <= query.deadline_ns
+    /// Whether a try that starts now ends before the deadline.
+    pub(super) fn in_time(&self, now_ns: u64, deadline_ns: u64) -> bool {
+        now_ns + self.settings.asking.timeout_ns <= deadline_ns
     }
 
     pub(super) fn try_next_server(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
-        let Some(query) = self.inflight.get_mut(slot) else { return };
-        query.upstream = self.upstreams.after(query.upstream, now_ns);
+        let Some(lookup) = self.lookups.get_mut(slot) else { return };
+        lookup.upstream = self.upstreams.after(lookup.group, lookup.upstream, now_ns);
         self.stats.retries += 1;
-        self.send(now_ns, slot, out);
+        self.try_once(now_ns, slot, out);
     }
 
-    pub(super) fn ask_a(&mut self, now_ns: u64, slot: u16, ttl_cap_s: u32, out: &mut impl Output) {
-        let Some(query) = self.inflight.get_mut(slot) else { return };
-        query.stage = Stage::A { ttl_cap_s };
-        query.tries_left = self.settings.tries;
-        self.send(now_ns, slot, out);
+    /// Ends the tries whose time is over.
+    pub(super) fn end_tries(&mut self, now_ns: u64, out: &mut impl Output) {
+        while let Some((slot, _)) = self.lookups.first_due().filter(|&(_, due_ns)| due_ns <= now_ns) {
+            self.stats.timeouts += 1;
+            if let Some(lookup) = self.lookups.get(slot) {
+                let upstream = lookup.upstream;
+                if self.upstreams.timed_out(upstream, now_ns) {
+                    out.notice(Notice::UpstreamDown(upstream));
+                }
+            }
+            self.end_try(slot);
+            self.retry(now_ns, slot, out);
+        }
+    }
+
+    /// Learns that nothing listens at an upstream server's address (ICMP port unreachable at this socket).
+    ///
+    /// Where its group has several servers, the socket's queries go to the next one at once. With one, they wait for
+    /// their timeout: a server that restarts is back by then.
+    pub fn handle_upstream_unreachable(
+        &mut self,
+        now_ns: u64,
+        upstream: usize,
+        socket: usize,
+        out: &mut impl Output,
+    ) {
+        if !self.upstreams.contains(upstream) || self.upstreams.is_alone(upstream) {
+            return;
+        }
+        if self.upstreams.pause(upstream, now_ns, PAUSE_NS) {
+            out.notice(Notice::UpstreamDown(upstream));
+        }
+        // Queries that are sent again go to the end of the list, so it is walked only as far as it is long now.
+        let mut at = self.lookups.first_due().map(|(slot, _)| slot);
+        for _ in 0..self.lookups.len() {
+            let Some(slot) = at else { break };
+            at = self.lookups.next_of(slot);
+            let affected = |lookup: &Lookup| lookup.upstream == upstream && lookup.way == Way::Udp { socket };
+            if self.lookups.get(slot).is_some_and(affected) {
+                self.end_try(slot);
+                self.retry(now_ns, slot, out);
+            }
+        }
     }
 }

@@ -1,108 +1,97 @@
-//! The sockets and threads around the machines.
+//! The sockets and threads around the machines, and how they change while they run.
 
+mod error;
+mod generation;
+mod inbox;
+mod listening;
+mod observer;
 mod outlet;
+mod readings;
+mod service;
 mod sockets;
-mod tcp_clients;
-mod tcp_upstreams;
 mod worker;
 
-use std::fmt;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use net::poll::Waker;
+use net::given::GivenSocket;
+use streams::{Roots, ServerTls, Streams};
 
-use super::config::Config;
-use super::stats::Stats;
-use sockets::Sockets;
-use worker::Worker;
+use crate::buckets::Buckets;
+use crate::cache::Cache;
+use crate::config::{Config, ListenProtocol, UpstreamProtocol};
+use crate::machine::Shared;
+use crate::settings::Settings;
+use crate::snapshot::{Reading, UpstreamState};
+use crate::stats::Stats;
+pub use error::ServerError;
+use inbox::{Event, Inbox};
+use listening::{Listening, Plan, stream_limits};
+pub use observer::Services;
+use outlet::stream_token;
+use worker::{Adoption, Board, Report, Worker};
 
-/// Why the server did not start or did not go on.
-#[derive(Debug)]
-pub enum ServerError {
-    /// Another program answers on this address.
-    InUse(SocketAddr),
-    /// This address cannot be listened on.
-    Listen(SocketAddr, io::Error),
-    /// There is no way to this upstream server.
-    Upstream(SocketAddr, io::Error),
-    /// The process may not have so many sockets.
-    Files(io::Error),
-    /// There is no such processor, or it may not be used.
-    Processor(usize),
-    /// The system refused something else, named here.
-    System(&'static str, io::Error),
-}
+/// Threads at most: their numbers have eight bits in the tokens of the streams.
+const THREADS_MAX: usize = 256;
 
-impl fmt::Display for ServerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse(address) => {
-                write!(
-                    f,
-                    "cannot listen on {address}: the port is in use by another program; stop it or choose another"
-                )
-            }
-            Self::Listen(address, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "cannot listen on {address}: {error}; ports below 1024 need CAP_NET_BIND_SERVICE")
-            }
-            Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
-            Self::Upstream(address, error) => write!(f, "no way to upstream server {address}: {error}"),
-            Self::Files(error) => {
-                write!(
-                    f,
-                    "cannot open all sockets: {error}; raise the limit (ulimit -n) or lower threads or upstream.ports"
-                )
-            }
-            Self::Processor(cpu) => {
-                write!(
-                    f,
-                    "processor {cpu} of cpus may not be used; this process has {:?}",
-                    net::cpu::available()
-                )
-            }
-            Self::System(what, error) => write!(f, "cannot {what}: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ServerError {}
+/// To be called when a thread ends, whatever the reason.
+pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
 
 /// A server that runs.
 pub struct Server {
-    addresses: Vec<SocketAddr>,
     workers: Vec<RunningWorker>,
+    streams: Streams,
+    config: Config,
+    shared: Shared,
+    listening: Vec<Listening>,
+    addresses: Vec<(ListenProtocol, SocketAddr)>,
+    generation: u64,
+    /// Sockets of the service manager that no address of the configuration wanted, for the next one.
+    given: Vec<GivenSocket>,
 }
 
 struct RunningWorker {
     thread: JoinHandle<Result<Stats, ServerError>>,
-    waker: Arc<Waker>,
+    inbox: Arc<Inbox>,
+    board: Arc<Board>,
 }
 
 impl Server {
-    /// Opens all sockets and starts the threads. `on_end` is called by every thread that ends, whatever the reason.
+    /// Opens all sockets and starts the threads. `given` are sockets of the service manager, which are used where their
+    /// address is one of the configuration's. `on_end` is called by every thread that ends, whatever the reason.
     ///
     /// # Errors
-    /// An address that cannot be listened on, an upstream server without a route, or a limit of the system.
-    pub fn start(config: &Config, on_end: impl Fn() + Clone + Send + 'static) -> Result<Self, ServerError> {
-        let processors = net::cpu::available();
-        if let Some(&cpu) = config.cpus.iter().find(|cpu| !processors.contains(cpu)) {
-            return Err(ServerError::Processor(cpu));
-        }
-        let threads = match (config.threads, config.cpus.len()) {
-            (0, 0) => processors.len(),
-            (0, cpus) => cpus,
-            (threads, _) => threads,
+    /// An address that cannot be listened on, an upstream server without a route, a certificate that cannot be used, or
+    /// a limit of the system.
+    pub fn start(
+        config: &Config,
+        mut given: Vec<GivenSocket>,
+        services: Services,
+        on_end: OnEnd,
+    ) -> Result<Self, ServerError> {
+        let threads = threads(config)?;
+        let inboxes: Arc<[Arc<Inbox>]> = (0..threads)
+            .map(|_| Inbox::new().map(Arc::new))
+            .collect::<io::Result<_>>()
+            .map_err(|error| ServerError::System("make an eventfd", error))?;
+        let streams = start_streams(&inboxes)?;
+        let plan = Plan::open(config, &[], threads, &mut given)?;
+        let shared = Shared::new(&config.settings, config.cache_octets, seed()?);
+        let mut server = Self {
+            workers: Vec::new(),
+            streams,
+            config: config.clone(),
+            shared,
+            listening: Vec::new(),
+            addresses: Vec::new(),
+            generation: 0,
+            given,
         };
-        let Sockets { addresses, threads: sockets } = Sockets::open(config, threads)?;
-        let own_sockets = sockets::upstream_addresses(&sockets)?;
-        let mut server = Self { addresses, workers: Vec::new() };
-        for (index, sockets) in sockets.into_iter().enumerate() {
-            let mut config = config.clone();
-            config.settings.own_sockets = own_sockets.clone();
-            match spawn(&config, index, sockets, on_end.clone()) {
+        let adoptions = server.prepare(config, plan, threads, 0)?;
+        for (number, (first, inbox)) in adoptions.into_iter().zip(inboxes.iter()).enumerate() {
+            match server.spawn(number, first, inbox, &services, on_end.clone()) {
                 Ok(worker) => server.workers.push(worker),
                 Err(error) => {
                     let _ = server.stop();
@@ -114,7 +103,7 @@ impl Server {
     }
 
     /// The addresses it answers on, with the ports that were free where the configuration left the choice.
-    pub fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[(ListenProtocol, SocketAddr)] {
         &self.addresses
     }
 
@@ -123,13 +112,80 @@ impl Server {
         self.workers.len()
     }
 
+    /// Goes on with another configuration, without losing a query: what has begun ends with the old one. The number of
+    /// threads and their processors stay. What the cache holds stays unless other servers are asked from now on.
+    ///
+    /// # Errors
+    /// As [`Server::start`]; the old configuration goes on then.
+    pub fn reload(&mut self, config: &Config) -> Result<(), ServerError> {
+        let threads = self.workers.len();
+        let mut given = std::mem::take(&mut self.given);
+        let plan = Plan::open(config, &self.listening, threads, &mut given);
+        self.given = given;
+        let shared = self.shared_for(config)?;
+        let before = std::mem::replace(&mut self.shared, shared);
+        match self.prepare(config, plan?, threads, self.generation + 1) {
+            Ok(adoptions) => {
+                self.generation += 1;
+                self.config = config.clone();
+                for (worker, adoption) in self.workers.iter().zip(adoptions) {
+                    worker.inbox.push(Event::Adopt(Box::new(adoption)));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.shared = before;
+                Err(error)
+            }
+        }
+    }
+
+    /// What all threads counted so far; up to a tenth of a second old.
+    pub fn stats(&self) -> Stats {
+        self.reports().fold(Stats::default(), |mut total, report| {
+            total += report.stats;
+            total
+        })
+    }
+
+    /// How the upstream servers do, in the order of the configuration.
+    pub fn upstreams(&self) -> Vec<UpstreamState> {
+        let mut states: Vec<UpstreamState> = self
+            .config
+            .upstreams
+            .iter()
+            .map(|upstream| UpstreamState { address: upstream.to_string(), ..UpstreamState::default() })
+            .collect();
+        for report in self.reports().filter(|report| report.generation == self.generation) {
+            for (state, counts) in states.iter_mut().zip(&report.upstreams) {
+                state.queries += counts.queries;
+                state.answers += counts.answers;
+                state.timeouts += counts.timeouts;
+                state.in_flight += counts.in_flight as u64;
+                state.srtt_ns = state.srtt_ns.max(counts.srtt_ns);
+                state.down |= counts.down;
+            }
+        }
+        states
+    }
+
+    /// The cache.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.shared.cache
+    }
+
+    /// What the streams did.
+    pub fn stream_readings(&self) -> Vec<Reading> {
+        readings::stream_readings(&self.streams.counts())
+    }
+
     /// Ends all threads and returns what they counted.
     ///
     /// # Errors
     /// The first error of a thread that had ended by itself.
     pub fn stop(self) -> Result<Stats, ServerError> {
         for worker in &self.workers {
-            worker.waker.wake();
+            worker.inbox.push(Event::Stop);
         }
         let mut total = Ok(Stats::default());
         for worker in self.workers {
@@ -142,40 +198,176 @@ impl Server {
                 (Err(_), _) => {}
             }
         }
+        self.streams.stop();
         total
+    }
+
+    fn reports(&self) -> impl Iterator<Item = Report> + '_ {
+        self.workers.iter().map(|worker| worker.board.read())
+    }
+
+    /// Opens the sockets towards the upstream servers and has the room of the streams follow the plan. After this nothing
+    /// can fail: the workers only need to be told.
+    fn prepare(
+        &mut self,
+        config: &Config,
+        plan: Plan,
+        threads: usize,
+        generation: u64,
+    ) -> Result<Vec<Adoption>, ServerError> {
+        let tls = config.tls.as_ref().map(|files| ServerTls::load(&files.certificate, &files.key));
+        let tls = tls.transpose().map_err(ServerError::Tls)?;
+        let upstreams: Vec<_> =
+            (0..threads).map(|_| sockets::upstream_sockets(config)).collect::<Result<_, _>>()?;
+        let own_sockets = sockets::own_addresses(&upstreams)?;
+        self.streams
+            .set_upstreams(generation, stream_upstreams(config)?)
+            .map_err(ServerError::StreamUpstream)?;
+        self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
+        let settings = Arc::new(Settings { own_sockets, ..config.settings.clone() });
+        self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
+        self.listening = plan.listening;
+        let mut adoptions = Vec::new();
+        for (number, (open, upstreams)) in plan.open.into_iter().zip(upstreams).enumerate() {
+            adoptions.push(Adoption {
+                generation,
+                settings: settings.clone(),
+                shared: self.shared.clone(),
+                seed: seed()?,
+                upstreams,
+                upstream_addresses: config.upstreams.iter().map(|upstream| upstream.address).collect(),
+                listener_addresses: self.addresses.iter().map(|&(_, address)| address).collect(),
+                open,
+                keep: plan.keep.clone(),
+                close: plan.close.clone(),
+                probes: number == 0,
+            });
+        }
+        Ok(adoptions)
+    }
+
+    /// What machines of another configuration share: the same where nothing speaks against it.
+    fn shared_for(&self, config: &Config) -> Result<Shared, ServerError> {
+        let (old, new) = (&self.config, config);
+        let mut shared = Shared::new(&new.settings, 0, seed()?);
+        shared.cookies = self.shared.cookies.clone();
+        let same_answers = old.upstreams == new.upstreams
+            && old.settings.groups == new.settings.groups
+            && old.settings.routes == new.settings.routes
+            && old.cache_octets == new.cache_octets;
+        shared.cache = if same_answers {
+            self.shared.cache.clone()
+        } else {
+            Arc::new(Cache::new(new.cache_octets, seed()?))
+        };
+        if old.settings.rate == new.settings.rate {
+            shared.buckets.clone_from(&self.shared.buckets);
+        } else if let Some(rate) = new.settings.rate {
+            shared.buckets = Some(Arc::new(Buckets::new(rate, seed()?)));
+        }
+        Ok(shared)
+    }
+
+    fn spawn(
+        &self,
+        number: usize,
+        first: Adoption,
+        inbox: &Arc<Inbox>,
+        services: &Services,
+        on_end: OnEnd,
+    ) -> Result<RunningWorker, ServerError> {
+        let (board, probes) = (Arc::new(Board::default()), first.probes);
+        let mut worker = Worker::new(
+            number,
+            first,
+            self.streams.handle(),
+            services.clone(),
+            inbox.clone(),
+            board.clone(),
+        )?;
+        let cpus = &self.config.cpus;
+        let cpu = (!cpus.is_empty()).then(|| cpus[number % cpus.len()]);
+        let run = move || {
+            let _notice = OnDrop(on_end);
+            if let Some(cpu) = cpu {
+                net::cpu::pin(cpu)
+                    .map_err(|error| ServerError::System("pin a thread to its processor", error))?;
+            }
+            if probes {
+                worker.look_for_loops();
+            }
+            worker.run()
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("dns64d-{number}"))
+            .spawn(run)
+            .map_err(|error| ServerError::System("start a thread", error))?;
+        Ok(RunningWorker { thread, inbox: inbox.clone(), board })
     }
 }
 
-fn spawn(
-    config: &Config,
-    index: usize,
-    sockets: sockets::ThreadSockets,
-    on_end: impl Fn() + Send + 'static,
-) -> Result<RunningWorker, ServerError> {
-    let waker = Arc::new(Waker::new().map_err(|error| ServerError::System("make an eventfd", error))?);
-    let worker = Worker::new(config, sockets, waker.clone(), seed()?)?;
-    let cpu = (!config.cpus.is_empty()).then(|| config.cpus[index % config.cpus.len()]);
-    let run = move || {
-        let _notice = OnDrop(on_end);
-        if let Some(cpu) = cpu {
-            net::cpu::pin(cpu)
-                .map_err(|error| ServerError::System("pin a thread to its processor", error))?;
-        }
-        worker.run()
+/// How many threads the configuration asks for.
+fn threads(config: &Config) -> Result<usize, ServerError> {
+    let processors = net::cpu::available();
+    if let Some(&cpu) = config.cpus.iter().find(|cpu| !processors.contains(cpu)) {
+        return Err(ServerError::Processor(cpu));
+    }
+    Ok(match (config.threads, config.cpus.len()) {
+        (0, 0) => processors.len(),
+        (0, cpus) => cpus,
+        (threads, _) => threads,
+    }
+    .clamp(1, THREADS_MAX))
+}
+
+/// The room of the streams: queries go to the threads in turn, answers to the thread that asked.
+fn start_streams(inboxes: &Arc<[Arc<Inbox>]>) -> Result<Streams, ServerError> {
+    let (for_queries, for_answers) = (inboxes.clone(), inboxes.clone());
+    Streams::start(
+        move |query| {
+            let worker = query.token as usize % for_queries.len();
+            for_queries[worker].push(Event::Query(query));
+        },
+        move |answer| {
+            let (worker, generation, token) = stream_token::split(answer.token);
+            if let Some(inbox) = for_answers.get(worker) {
+                inbox.push(Event::Answer { generation, token, octets: answer.octets });
+            }
+        },
+    )
+    .map_err(|error| ServerError::System("start the thread of the streams", error))
+}
+
+/// How each upstream server is asked over a stream.
+fn stream_upstreams(config: &Config) -> Result<Vec<streams::Upstream>, ServerError> {
+    let encrypted = config.upstreams.iter().any(|upstream| upstream.protocol.is_encrypted());
+    let roots = match &config.upstream_roots {
+        _ if !encrypted => None,
+        Some(path) => Some(Roots::load(path).map_err(ServerError::Tls)?),
+        None => Some(Roots::system().map_err(ServerError::Tls)?),
     };
-    let thread = std::thread::Builder::new()
-        .name(format!("dns64d-{index}"))
-        .spawn(run)
-        .map_err(|error| ServerError::System("start a thread", error))?;
-    Ok(RunningWorker { thread, waker })
+    let upstream = |upstream: &crate::config::UpstreamServer| streams::Upstream {
+        address: upstream.address,
+        protocol: match upstream.protocol {
+            UpstreamProtocol::Udp | UpstreamProtocol::Tcp => streams::Protocol::Tcp,
+            UpstreamProtocol::Tls => streams::Protocol::Tls,
+            UpstreamProtocol::Https => streams::Protocol::Https,
+            UpstreamProtocol::Quic => streams::Protocol::Quic,
+        },
+        tls_name: upstream.tls_name.clone(),
+        path: upstream.path.clone(),
+        source: upstream.source,
+        roots: roots.clone(),
+    };
+    Ok(config.upstreams.iter().map(upstream).collect())
 }
 
 /// Calls a function at the end of a thread, a panic included.
-struct OnDrop<F: Fn()>(F);
+struct OnDrop(OnEnd);
 
-impl<F: Fn()> Drop for OnDrop<F> {
+impl Drop for OnDrop {
     fn drop(&mut self) {
-        self.0();
+        (self.0)();
     }
 }
 

@@ -1,139 +1,236 @@
-//! Where a machine's messages leave: batches of datagrams, and TCP connections.
+//! Where a machine's messages leave: batches of datagrams, and the room of the streams.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use net::poll::Poller;
 use net::udp::{SendBatch, UdpSocket};
 
-use super::sockets::ThreadSockets;
-use super::tcp_clients::TcpClients;
-use super::tcp_upstreams::TcpUpstreams;
+use super::observer::Observer;
 use crate::answer::QUERY_OCTETS_MAX;
-use crate::config::Config;
-use crate::inflight::{Channel, Client};
-use crate::machine::Output;
+use crate::client::{Channel, Client};
+use crate::dnstap::Kind;
+use crate::machine::{Notice, Output};
 
 /// Datagrams in one system call.
 pub(super) const BATCH: usize = 64;
 
-/// The way out of one thread.
-pub(super) struct Outlet {
-    pub poller: Poller,
-    pub tcp_clients: TcpClients,
-    pub tcp_upstreams: TcpUpstreams,
-    /// The time of this round of work.
-    pub now_ns: u64,
-    /// Upstream sockets whose peer refused a datagram, as server and socket.
-    pub refused: Vec<(usize, usize)>,
-    listeners: Vec<Lane>,
-    upstreams: Vec<UpstreamLane>,
+/// The longest message.
+const MESSAGE_OCTETS_MAX: usize = 65_535;
+
+/// The UDP sockets that clients ask, of one thread, by numbers that stay as they are. A socket that is given up leaves
+/// its place empty.
+#[derive(Default)]
+pub(super) struct ClientSide {
+    lanes: Vec<Option<Lane>>,
 }
 
 /// A socket and what waits to leave from it.
 struct Lane {
     socket: UdpSocket,
     batch: SendBatch,
+    /// The number of its listener in the configuration.
+    listener: usize,
 }
 
-/// The sockets of an upstream server. What waits leaves from one of them: the machine keeps to one for a round.
+impl ClientSide {
+    /// Takes a socket with this number, which no other had before, or gives one another listener's number.
+    pub fn put(&mut self, number: usize, socket: UdpSocket, listener: usize, payload_octets: usize) {
+        if self.lanes.len() <= number {
+            self.lanes.resize_with(number + 1, || None);
+        }
+        let batch = SendBatch::new(BATCH, payload_octets);
+        self.lanes[number] = Some(Lane { socket, batch, listener });
+    }
+
+    /// The socket of this number is another listener's from now on, with answers as long as this at most; its
+    /// place in the configuration may have changed.
+    pub fn renumber(&mut self, number: usize, listener: usize, payload_octets: usize) {
+        if let Some(lane) = self.lanes.get_mut(number).and_then(Option::as_mut) {
+            lane.listener = listener;
+            lane.batch.flush(&lane.socket);
+            lane.batch = SendBatch::new(BATCH, payload_octets);
+        }
+    }
+
+    /// Gives a socket up.
+    pub fn close(&mut self, number: usize) -> Option<UdpSocket> {
+        let mut lane = self.lanes.get_mut(number)?.take()?;
+        lane.batch.flush(&lane.socket);
+        Some(lane.socket)
+    }
+
+    /// A socket and the number of its listener.
+    pub fn get(&self, number: usize) -> Option<(&UdpSocket, usize)> {
+        self.lanes.get(number)?.as_ref().map(|lane| (&lane.socket, lane.listener))
+    }
+
+    /// Sends everything that waits. An answer that the kernel does not take is lost, as on any network; the client asks
+    /// again.
+    pub fn flush(&mut self) {
+        for lane in self.lanes.iter_mut().flatten().filter(|lane| !lane.batch.is_empty()) {
+            lane.batch.flush(&lane.socket);
+        }
+    }
+
+    fn push(&mut self, number: usize, client: &Client, write: impl FnOnce(&mut [u8]) -> usize) {
+        let Some(lane) = self.lanes.get_mut(number).and_then(Option::as_mut) else { return };
+        if lane.batch.is_full() {
+            lane.batch.flush(&lane.socket);
+        }
+        let Channel::Udp { local, .. } = client.channel else { return };
+        lane.batch.push(Some(client.address), local, write);
+    }
+}
+
+/// The sockets towards the upstream servers of one generation, of one thread.
+pub(super) struct UpstreamSide {
+    lanes: Vec<UpstreamLane>,
+    /// Upstream sockets whose peer refused a datagram, as server and socket.
+    pub refused: Vec<(usize, usize)>,
+}
+
+/// The sockets of an upstream server. What waits leaves from one of them: the machine keeps to one for a while.
 struct UpstreamLane {
-    address: SocketAddr,
     sockets: Vec<UdpSocket>,
     batch: SendBatch,
     from: usize,
 }
 
-impl Outlet {
-    pub fn new(config: &Config, sockets: ThreadSockets, poller: Poller) -> Self {
-        let octets = usize::from(config.settings.udp_payload_octets);
-        let lane = |socket| Lane { socket, batch: SendBatch::new(BATCH, octets) };
-        let upstream_lane = |(sockets, &address)| UpstreamLane {
-            address,
-            sockets,
-            batch: SendBatch::new(BATCH, QUERY_OCTETS_MAX),
-            from: 0,
-        };
-        Self {
-            poller,
-            tcp_clients: TcpClients::new(config.tcp_connections, config.tcp_idle_ns, sockets.tcp_listeners),
-            tcp_upstreams: TcpUpstreams::new(config.settings.timeout_ns),
-            now_ns: 0,
-            refused: Vec::new(),
-            listeners: sockets.listeners.into_iter().map(lane).collect(),
-            upstreams: sockets.upstreams.into_iter().zip(&config.upstreams).map(upstream_lane).collect(),
-        }
+impl UpstreamSide {
+    pub fn new(sockets: Vec<Vec<UdpSocket>>) -> Self {
+        let lane =
+            |sockets| UpstreamLane { sockets, batch: SendBatch::new(BATCH, QUERY_OCTETS_MAX), from: 0 };
+        Self { lanes: sockets.into_iter().map(lane).collect(), refused: Vec::new() }
     }
 
-    pub fn listeners(&self) -> impl Iterator<Item = &UdpSocket> {
-        self.listeners.iter().map(|lane| &lane.socket)
-    }
-
-    pub fn listener(&self, index: usize) -> Option<&UdpSocket> {
-        self.listeners.get(index).map(|lane| &lane.socket)
-    }
-
-    pub fn upstream_sockets(&self) -> impl Iterator<Item = (usize, usize, &UdpSocket)> {
-        self.upstreams.iter().enumerate().flat_map(|(upstream, lane)| {
+    /// Every socket, with its server and number.
+    pub fn sockets(&self) -> impl Iterator<Item = (usize, usize, &UdpSocket)> {
+        self.lanes.iter().enumerate().flat_map(|(upstream, lane)| {
             lane.sockets.iter().enumerate().map(move |(index, socket)| (upstream, index, socket))
         })
     }
 
-    pub fn upstream_socket(&self, upstream: usize, socket: usize) -> Option<&UdpSocket> {
-        self.upstreams.get(upstream)?.sockets.get(socket)
+    pub fn get(&self, upstream: usize, socket: usize) -> Option<&UdpSocket> {
+        self.lanes.get(upstream)?.sockets.get(socket)
     }
 
     /// Sends everything that waits.
     pub fn flush(&mut self) {
-        for upstream in 0..self.upstreams.len() {
-            self.flush_upstream(upstream);
+        for upstream in 0..self.lanes.len() {
+            self.flush_lane(upstream);
         }
-        for lane in self.listeners.iter_mut().filter(|lane| !lane.batch.is_empty()) {
-            lane.flush();
-        }
-        self.tcp_clients.flush(&self.poller);
     }
 
-    fn flush_upstream(&mut self, upstream: usize) {
-        let lane = &mut self.upstreams[upstream];
-        if !lane.batch.is_empty() && lane.batch.flush(&lane.sockets[lane.from]).refused > 0 {
+    fn flush_lane(&mut self, upstream: usize) {
+        let lane = &mut self.lanes[upstream];
+        let Some(socket) = lane.sockets.get(lane.from).filter(|_| !lane.batch.is_empty()) else { return };
+        if lane.batch.flush(socket).refused > 0 {
             self.refused.push((upstream, lane.from));
         }
     }
-}
 
-impl Lane {
-    /// An answer that the kernel does not take is lost, as on any network; the client asks again.
-    fn flush(&mut self) {
-        self.batch.flush(&self.socket);
+    fn push(&mut self, upstream: usize, socket: usize, write: impl FnOnce(&mut [u8]) -> usize) {
+        let Some(lane) = self.lanes.get(upstream) else { return };
+        if lane.from != socket || lane.batch.is_full() {
+            self.flush_lane(upstream);
+        }
+        let lane = &mut self.lanes[upstream];
+        lane.from = socket;
+        lane.batch.push(None, None, write);
     }
 }
 
-impl Output for Outlet {
+/// The way to the room of the streams.
+pub(super) struct StreamSide {
+    pub handle: streams::Handle,
+    /// The number of this thread.
+    pub worker: usize,
+    /// Space for an answer.
+    pub buffer: Vec<u8>,
+}
+
+impl StreamSide {
+    pub fn new(handle: streams::Handle, worker: usize) -> Self {
+        Self { handle, worker, buffer: vec![0; MESSAGE_OCTETS_MAX] }
+    }
+}
+
+/// What names a question to the room of the streams: the thread and generation that its answer goes to, and the machine's
+/// token, which has 48 bits.
+pub(super) mod stream_token {
+    const TOKEN_BITS: u32 = 48;
+
+    pub fn join(worker: usize, generation: u8, token: u64) -> u64 {
+        (worker as u64) << 56 | u64::from(generation) << TOKEN_BITS | token & ((1 << TOKEN_BITS) - 1)
+    }
+
+    pub fn split(token: u64) -> (usize, u8, u64) {
+        ((token >> 56) as usize, (token >> TOKEN_BITS) as u8, token & ((1 << TOKEN_BITS) - 1))
+    }
+}
+
+/// The way out of one machine.
+pub(super) struct Outlet<'w> {
+    pub clients: &'w mut ClientSide,
+    pub upstreams: &'w mut UpstreamSide,
+    pub streams: &'w mut StreamSide,
+    pub observer: &'w Observer,
+    pub upstream_addresses: &'w [SocketAddr],
+    pub generation: u64,
+    pub timeout: Duration,
+}
+
+impl Output for Outlet<'_> {
     fn to_client(&mut self, client: &Client, write: impl FnOnce(&mut [u8]) -> usize) {
+        let observer = self.observer;
+        let watched = |buffer: &mut [u8]| {
+            let octets = write(buffer);
+            observer.client_response(client, &buffer[..octets]);
+            octets
+        };
         match client.channel {
-            Channel::Udp { socket, local } => {
-                let Some(lane) = self.listeners.get_mut(socket) else { return };
-                if lane.batch.is_full() {
-                    lane.flush();
-                }
-                lane.batch.push(Some(client.address), local, write);
+            Channel::Udp { socket, .. } => self.clients.push(socket, client, watched),
+            Channel::Stream { token, .. } => {
+                let octets = watched(&mut self.streams.buffer);
+                self.streams.handle.answer(token, &self.streams.buffer[..octets]);
             }
-            Channel::Tcp { connection } => self.tcp_clients.answer(connection, write),
+        }
+    }
+
+    fn no_answer(&mut self, client: &Client) {
+        if let Channel::Stream { token, .. } = client.channel {
+            self.streams.handle.forget(token);
         }
     }
 
     fn to_upstream(&mut self, upstream: usize, socket: usize, write: impl FnOnce(&mut [u8]) -> usize) {
-        let Some(lane) = self.upstreams.get(upstream) else { return };
-        if lane.from != socket || lane.batch.is_full() {
-            self.flush_upstream(upstream);
-        }
-        let lane = &mut self.upstreams[upstream];
-        lane.from = socket;
-        lane.batch.push(None, None, write);
+        let (observer, address) = (self.observer, self.upstream_addresses.get(upstream));
+        self.upstreams.push(upstream, socket, |buffer| {
+            let octets = write(buffer);
+            observer.upstream(address, false, Kind::ForwarderQuery, &buffer[..octets]);
+            octets
+        });
     }
 
-    fn to_upstream_tcp(&mut self, token: u64, upstream: usize, query: &[u8]) {
-        let Some(lane) = self.upstreams.get(upstream) else { return };
-        self.tcp_upstreams.start(&self.poller, self.now_ns, token, lane.address, query);
+    fn to_upstream_stream(&mut self, upstream: usize, token: u64, query: &[u8]) {
+        let address = self.upstream_addresses.get(upstream);
+        self.observer.upstream(address, true, Kind::ForwarderQuery, query);
+        let token = stream_token::join(self.streams.worker, self.generation as u8, token);
+        self.streams.handle.ask(self.generation, upstream, token, query.to_vec(), self.timeout);
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.observer.notice(notice, self.upstream_addresses);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_read_back() {
+        let token = (1 << 48) - 3;
+        assert_eq!(stream_token::split(stream_token::join(200, 255, token)), (200, 255, token));
     }
 }

@@ -1,49 +1,71 @@
 //! One thread: wait, receive, let the machine work, send.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use net::poll::{Event, Events, Interest, Poller, Waker};
-use net::udp::ReceiveBatch;
+use net::poll::{Event as Ready, Events, Interest, Poller};
+use net::udp::{ReceiveBatch, UdpSocket};
 
 use super::ServerError;
-use super::outlet::{BATCH, Outlet};
-use super::sockets::ThreadSockets;
-use super::tcp_clients::take_frame;
-use crate::config::Config;
-use crate::inflight::{Channel, Client};
-use crate::machine::Machine;
+use super::generation::{Generation, Ways};
+use super::inbox::{Event, Inbox};
+use super::observer::{Observer, Services};
+use super::outlet::{BATCH, ClientSide, StreamSide};
+use crate::client::{Channel, Client, StreamKind};
+use crate::dnstap::Kind;
+use crate::machine::Shared;
+use crate::settings::Settings;
 use crate::stats::Stats;
+use crate::upstreams::UpstreamCounts;
 
 /// Room for one datagram: more than any client or server sends after EDNS with 1232 octets.
 const DATAGRAM_OCTETS: usize = 4096;
 
-/// How often idle TCP connections are looked for.
-const SWEEP_NS: u64 = 250_000_000;
+/// How often the counters are published while there is work.
+const PUBLISH_NS: u64 = 100_000_000;
+
+/// The settings and sockets that a worker goes on with.
+pub(super) struct Adoption {
+    pub generation: u64,
+    pub settings: Arc<Settings>,
+    pub shared: Shared,
+    pub seed: [u8; 32],
+    pub upstreams: Vec<Vec<UdpSocket>>,
+    pub upstream_addresses: Vec<SocketAddr>,
+    pub listener_addresses: Vec<SocketAddr>,
+    /// New UDP sockets of clients, with their numbers and those of their listeners.
+    pub open: Vec<(usize, UdpSocket, usize)>,
+    /// Those that stay, likewise.
+    pub keep: Vec<(usize, usize)>,
+    /// Those that go.
+    pub close: Vec<usize>,
+    /// This worker looks for loops.
+    pub probes: bool,
+}
 
 /// What an event of the poller is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    Stop,
+    Inbox,
     Listener(usize),
-    Upstream { upstream: usize, socket: usize },
-    TcpListener(usize),
-    TcpClient(u64),
-    TcpUpstream(u32),
+    Upstream { generation: u8, upstream: usize, socket: usize },
 }
 
 impl Token {
     const KIND_SHIFT: u32 = 56;
+    const GENERATION_SHIFT: u32 = 48;
+    const UPSTREAM_SHIFT: u32 = 16;
 
     /// The kind in the top octet, its value below.
     pub fn encode(self) -> u64 {
         let (kind, value) = match self {
-            Self::Stop => (0, 0),
+            Self::Inbox => (0, 0),
             Self::Listener(index) => (1, index as u64),
-            Self::Upstream { upstream, socket } => (2, (upstream as u64) << 16 | socket as u64),
-            Self::TcpListener(index) => (3, index as u64),
-            Self::TcpClient(number) => (4, number),
-            Self::TcpUpstream(number) => (5, u64::from(number)),
+            Self::Upstream { generation, upstream, socket } => {
+                let upstream = (upstream as u64) << Self::UPSTREAM_SHIFT | socket as u64;
+                (2, u64::from(generation) << Self::GENERATION_SHIFT | upstream)
+            }
         };
         kind << Self::KIND_SHIFT | value
     }
@@ -51,173 +73,305 @@ impl Token {
     fn decode(token: u64) -> Self {
         let value = token & ((1 << Self::KIND_SHIFT) - 1);
         match token >> Self::KIND_SHIFT {
-            0 => Self::Stop,
+            0 => Self::Inbox,
             1 => Self::Listener(value as usize),
-            2 => Self::Upstream { upstream: (value >> 16) as usize, socket: (value & 0xffff) as usize },
-            3 => Self::TcpListener(value as usize),
-            4 => Self::TcpClient(value),
-            _ => Self::TcpUpstream(value as u32),
+            _ => Self::Upstream {
+                generation: (value >> Self::GENERATION_SHIFT) as u8,
+                upstream: (value >> Self::UPSTREAM_SHIFT) as u32 as usize,
+                socket: (value & 0xffff) as usize,
+            },
         }
     }
 }
 
-/// A machine and its sockets.
+/// What a worker lets others see.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    pub stats: Stats,
+    pub upstreams: Vec<UpstreamCounts>,
+    /// The generation that `upstreams` belongs to.
+    pub generation: u64,
+}
+
+/// Where it lets them see it.
+#[derive(Default)]
+pub(super) struct Board(Mutex<Report>);
+
+impl Board {
+    pub fn read(&self) -> Report {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A machine, those before it that still have clients, and their sockets.
 pub(super) struct Worker {
-    machine: Machine,
-    outlet: Outlet,
+    poller: Poller,
+    inbox: Arc<Inbox>,
+    board: Arc<Board>,
+    ways: Ways,
+    current: Generation,
+    retiring: Vec<Generation>,
     from_clients: ReceiveBatch,
     from_upstreams: ReceiveBatch,
-    waker: Arc<Waker>,
-    swept_ns: u64,
+    taken: Vec<Event>,
+    /// What machines that have ended counted.
+    past: Stats,
+    now_ns: u64,
+    published_ns: u64,
     stopping: bool,
 }
 
 impl Worker {
     pub fn new(
-        config: &Config,
-        sockets: ThreadSockets,
-        waker: Arc<Waker>,
-        seed: [u8; 32],
+        number: usize,
+        mut first: Adoption,
+        streams: streams::Handle,
+        services: Services,
+        inbox: Arc<Inbox>,
+        board: Arc<Board>,
     ) -> Result<Self, ServerError> {
         let poller = Poller::new().map_err(|error| ServerError::System("make an epoll instance", error))?;
-        let outlet = Outlet::new(config, sockets, poller);
-        let worker = Self {
-            machine: Machine::new(config.settings.clone(), seed),
-            outlet,
+        let ways = Ways {
+            clients: ClientSide::default(),
+            streams: StreamSide::new(streams, number),
+            observer: Observer::new(services),
+        };
+        let mut worker = Self {
+            current: Generation::new(&mut first),
+            retiring: Vec::new(),
+            poller,
+            inbox,
+            board,
+            ways,
             from_clients: ReceiveBatch::new(BATCH, DATAGRAM_OCTETS),
             from_upstreams: ReceiveBatch::new(BATCH, DATAGRAM_OCTETS),
-            waker,
-            swept_ns: 0,
+            taken: Vec::new(),
+            past: Stats::default(),
+            now_ns: net::clock::monotonic_ns(),
+            published_ns: 0,
             stopping: false,
         };
-        worker.watch_all().map_err(|error| ServerError::System("wait for a socket", error))?;
+        let watched = worker.poller.add(&worker.inbox.waker, Token::Inbox.encode(), Interest::Read);
+        watched
+            .and_then(|()| worker.current.watch(&worker.poller))
+            .and_then(|()| worker.take_listeners(first))
+            .map_err(|error| ServerError::System("wait for a socket", error))?;
         Ok(worker)
-    }
-
-    fn watch_all(&self) -> std::io::Result<()> {
-        let poller = &self.outlet.poller;
-        poller.add(&*self.waker, Token::Stop.encode(), Interest::Read)?;
-        for (index, socket) in self.outlet.listeners().enumerate() {
-            poller.add(socket, Token::Listener(index).encode(), Interest::Read)?;
-        }
-        for (upstream, socket, source) in self.outlet.upstream_sockets() {
-            poller.add(source, Token::Upstream { upstream, socket }.encode(), Interest::Read)?;
-        }
-        for (index, listener) in self.outlet.tcp_clients.listeners().enumerate() {
-            poller.add(listener, Token::TcpListener(index).encode(), Interest::Read)?;
-        }
-        Ok(())
     }
 
     /// Works until it is told to stop.
     pub fn run(mut self) -> Result<Stats, ServerError> {
         let mut events = Events::with_capacity(BATCH);
+        // What was begun before the first event leaves now.
+        self.finish_round();
         while !self.stopping {
             let timeout = self.time_to_wait();
-            self.outlet
-                .poller
+            self.poller
                 .wait(&mut events, timeout)
                 .map_err(|error| ServerError::System("wait for events", error))?;
-            self.outlet.now_ns = net::clock::monotonic_ns();
-            self.machine.begin_batch();
+            self.now_ns = net::clock::monotonic_ns();
             for event in events.iter() {
                 self.handle(event);
             }
-            self.machine.handle_timeout(self.outlet.now_ns, &mut self.outlet);
             self.finish_round();
         }
-        Ok(*self.machine.stats())
+        self.publish();
+        Ok(self.stats())
     }
 
-    fn time_to_wait(&self) -> Option<Duration> {
-        let now_ns = net::clock::monotonic_ns();
-        let idle = self.outlet.tcp_clients.is_idle() && self.outlet.tcp_upstreams.is_empty();
-        let sweep = (!idle).then_some(self.swept_ns + SWEEP_NS);
-        let next = self.machine.poll_timeout().into_iter().chain(sweep).min()?;
-        Some(Duration::from_nanos(next.saturating_sub(now_ns)))
+    /// Until the next timeout; not for ever while there is something to publish.
+    fn time_to_wait(&mut self) -> Option<Duration> {
+        let generations = std::iter::once(&self.current).chain(&self.retiring);
+        let due_ns = generations
+            .flat_map(|generation| {
+                let end_ns = (generation.end_ns != u64::MAX).then_some(generation.end_ns);
+                generation.machine.poll_timeout().into_iter().chain(end_ns)
+            })
+            .min();
+        let publish_ns = (self.published_ns != 0).then_some(self.published_ns + PUBLISH_NS);
+        let due_ns = due_ns.into_iter().chain(publish_ns).min()?;
+        Some(Duration::from_nanos(due_ns.saturating_sub(net::clock::monotonic_ns())))
     }
 
-    fn handle(&mut self, event: Event) {
-        match Token::decode(event.token) {
-            Token::Stop => self.stopping = true,
-            Token::Listener(index) => self.receive_from_clients(index),
-            Token::Upstream { upstream, socket } => {
-                self.receive_from_upstream(upstream, socket, event.closed);
+    fn handle(&mut self, ready: Ready) {
+        match Token::decode(ready.token) {
+            Token::Inbox => self.open_inbox(),
+            Token::Listener(number) => self.receive_from_clients(number),
+            Token::Upstream { generation, upstream, socket } => {
+                self.receive_from_upstream(generation, upstream, socket, ready.closed);
             }
-            Token::TcpListener(index) => {
-                self.outlet.tcp_clients.accept(&self.outlet.poller, index, self.outlet.now_ns);
-            }
-            Token::TcpClient(number) => self.tcp_client_ready(number, event),
-            Token::TcpUpstream(number) => {
-                if let Some(ended) = self.outlet.tcp_upstreams.ready(&self.outlet.poller, number, event) {
-                    let now_ns = self.outlet.now_ns;
-                    self.machine.handle_upstream_tcp(now_ns, ended.token, ended.message(), &mut self.outlet);
+        }
+    }
+
+    fn open_inbox(&mut self) {
+        let mut taken = std::mem::take(&mut self.taken);
+        self.inbox.take(&mut taken);
+        for event in taken.drain(..) {
+            match event {
+                Event::Query(query) => self.take_stream_query(&query),
+                Event::Answer { generation, token, octets } => {
+                    self.take_stream_answer(generation, token, octets.as_deref());
                 }
+                Event::Adopt(adoption) => self.adopt(*adoption),
+                Event::Stop => self.stopping = true,
             }
         }
+        self.taken = taken;
     }
 
-    fn receive_from_clients(&mut self, socket: usize) {
-        let Some(listener) = self.outlet.listener(socket) else { return };
+    fn receive_from_clients(&mut self, number: usize) {
+        let Some((socket, listener)) = self.ways.clients.get(number) else { return };
         // A receive error concerns this call alone; what waits is reported again.
-        let _ = self.from_clients.receive(listener);
+        let _ = self.from_clients.receive(socket);
         for datagram in self.from_clients.iter() {
-            let channel = Channel::Udp { socket, local: datagram.local };
-            let client = Client { address: datagram.from, channel };
-            self.machine.handle_client(self.outlet.now_ns, client, datagram.octets, &mut self.outlet);
+            let channel = Channel::Udp { socket: number, local: datagram.local };
+            let client = Client { address: datagram.from, listener, channel };
+            self.ways.observer.client_query(&client, datagram.octets);
+            self.current.with(&mut self.ways, |machine, out| {
+                machine.handle_client(self.now_ns, client, datagram.octets, out);
+            });
         }
     }
 
-    fn receive_from_upstream(&mut self, upstream: usize, socket: usize, failed: bool) {
-        let now_ns = self.outlet.now_ns;
-        let Some(source) = self.outlet.upstream_socket(upstream, socket) else { return };
+    fn receive_from_upstream(&mut self, generation: u8, upstream: usize, socket: usize, failed: bool) {
+        let mut generations = std::iter::once(&mut self.current).chain(&mut self.retiring);
+        let Some(generation) = generations.find(|known| known.number as u8 == generation) else { return };
+        let Some(source) = generation.upstreams.get(upstream, socket) else { return };
         if failed && matches!(source.take_error(), Ok(Some(_))) {
-            self.outlet.refused.push((upstream, socket));
+            generation.upstreams.refused.push((upstream, socket));
             return;
         }
         let _ = self.from_upstreams.receive(source);
         for datagram in self.from_upstreams.iter() {
-            self.machine.handle_upstream(now_ns, upstream, socket, datagram.octets, &mut self.outlet);
+            let address = generation.upstream_address(upstream);
+            self.ways.observer.upstream(address, false, Kind::ForwarderResponse, datagram.octets);
+            generation.with(&mut self.ways, |machine, out| {
+                machine.handle_upstream(self.now_ns, upstream, socket, datagram.octets, out);
+            });
         }
     }
 
-    fn tcp_client_ready(&mut self, number: u64, event: Event) {
-        if event.writable {
-            self.outlet.tcp_clients.writable(number);
+    fn take_stream_query(&mut self, query: &streams::Query) {
+        let kind = match query.protocol {
+            streams::Protocol::Tcp => StreamKind::Tcp,
+            streams::Protocol::Tls => StreamKind::Tls,
+            streams::Protocol::Https => StreamKind::Https,
+            streams::Protocol::Quic => StreamKind::Quic,
+        };
+        let channel = Channel::Stream { token: query.token, kind };
+        let client = Client { address: query.client, listener: query.listener, channel };
+        self.ways.observer.client_query(&client, &query.octets);
+        self.current.with(&mut self.ways, |machine, out| {
+            machine.handle_client(self.now_ns, client, &query.octets, out);
+        });
+    }
+
+    fn take_stream_answer(&mut self, generation: u8, token: u64, octets: Option<&[u8]>) {
+        let mut generations = std::iter::once(&mut self.current).chain(&mut self.retiring);
+        let Some(generation) = generations.find(|known| known.number as u8 == generation) else { return };
+        if let Some(octets) = octets {
+            self.ways.observer.upstream(None, true, Kind::ForwarderResponse, octets);
         }
-        if !event.readable && event.closed {
-            return self.outlet.tcp_clients.failed(number);
-        }
-        if !event.readable {
+        generation.with(&mut self.ways, |machine, out| {
+            machine.handle_upstream_stream(self.now_ns, token, octets, out);
+        });
+    }
+
+    /// Goes on with other settings. What has begun with the old ones ends with them.
+    fn adopt(&mut self, mut adoption: Adoption) {
+        let next = Generation::new(&mut adoption);
+        // Without its sockets in the poller it would wait in vain; the old one goes on then.
+        if next.watch(&self.poller).is_err() {
             return;
         }
-        let Some((address, input)) = self.outlet.tcp_clients.read(number) else { return };
-        let client = Client { address, channel: Channel::Tcp { connection: number } };
-        let (mut used, now_ns) = (0, self.outlet.now_ns);
-        while let Some(message) = take_frame(&input[used..]) {
-            self.outlet.tcp_clients.expect_answer(number, now_ns);
-            self.machine.handle_client(now_ns, client, message, &mut self.outlet);
-            used += 2 + message.len();
+        let mut before = std::mem::replace(&mut self.current, next);
+        before.retire(self.now_ns);
+        self.retiring.push(before);
+        for &number in &adoption.close {
+            self.drain(number);
         }
-        self.outlet.tcp_clients.keep(number, input, used);
+        let probes = adoption.probes;
+        let _ = self.take_listeners(adoption);
+        if probes {
+            self.look_for_loops();
+        }
     }
 
-    /// Sends everything. Failures that show up on the way may make the machine send more.
+    /// Answers what has come to a socket before it is closed.
+    fn drain(&mut self, number: usize) {
+        for _ in 0..BATCH {
+            self.receive_from_clients(number);
+            if self.from_clients.is_empty() {
+                break;
+            }
+        }
+        self.ways.clients.close(number);
+    }
+
+    fn take_listeners(&mut self, adoption: Adoption) -> std::io::Result<()> {
+        let octets = usize::from(adoption.settings.udp_payload_octets);
+        for (number, listener) in adoption.keep {
+            self.ways.clients.renumber(number, listener, octets);
+        }
+        for (number, socket, listener) in adoption.open {
+            self.poller.add(&socket, Token::Listener(number).encode(), Interest::Read)?;
+            self.ways.clients.put(number, socket, listener, octets);
+        }
+        self.ways.observer.listeners = adoption.listener_addresses;
+        Ok(())
+    }
+
+    /// Asks the upstream servers whether they ask us.
+    pub fn look_for_loops(&mut self) {
+        let now_ns = self.now_ns;
+        self.current.with(&mut self.ways, |machine, out| machine.look_for_loops(now_ns, out));
+    }
+
+    /// Ends what is over and sends everything. Failures that show up on the way may make a machine send more.
     fn finish_round(&mut self) {
-        let now_ns = self.outlet.now_ns;
-        self.outlet.flush();
-        while let Some((upstream, socket)) = self.outlet.refused.pop() {
-            self.machine.handle_upstream_unreachable(now_ns, upstream, socket, &mut self.outlet);
+        let now_ns = self.now_ns;
+        for generation in std::iter::once(&mut self.current).chain(&mut self.retiring) {
+            generation.with(&mut self.ways, |machine, out| machine.handle_timeout(now_ns, out));
+            generation.upstreams.flush();
+            while let Some((upstream, socket)) = generation.upstreams.refused.pop() {
+                generation.with(&mut self.ways, |machine, out| {
+                    machine.handle_upstream_unreachable(now_ns, upstream, socket, out);
+                });
+            }
+            generation.upstreams.flush();
         }
-        while let Some(token) = self.outlet.tcp_upstreams.take_failed() {
-            self.machine.handle_upstream_tcp(now_ns, token, None, &mut self.outlet);
+        self.ways.clients.flush();
+        let past = &mut self.past;
+        self.retiring.retain(|generation| {
+            let over = generation.is_over(now_ns);
+            if over {
+                *past += *generation.machine.stats();
+            }
+            !over
+        });
+        if self.published_ns == 0 || now_ns >= self.published_ns + PUBLISH_NS {
+            self.publish();
         }
-        self.outlet.flush();
-        if now_ns >= self.swept_ns + SWEEP_NS {
-            self.swept_ns = now_ns;
-            self.outlet.tcp_clients.sweep(&self.outlet.poller, now_ns);
-            self.outlet.tcp_upstreams.sweep(now_ns);
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.past;
+        for generation in std::iter::once(&self.current).chain(&self.retiring) {
+            stats += *generation.machine.stats();
         }
+        stats
+    }
+
+    fn publish(&mut self) {
+        let stats = self.stats();
+        let mut report = self.board.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing new: the next wait may be long.
+        self.published_ns =
+            if report.stats == stats && report.generation == self.current.number { 0 } else { self.now_ns };
+        report.stats = stats;
+        report.generation = self.current.number;
+        report.upstreams.clear();
+        report.upstreams.extend(self.current.machine.upstream_counts(self.now_ns));
     }
 }
 
@@ -228,12 +382,10 @@ mod tests {
     #[test]
     fn tokens_are_read_back() {
         for token in [
-            Token::Stop,
+            Token::Inbox,
             Token::Listener(3),
-            Token::Upstream { upstream: 5, socket: 1023 },
-            Token::TcpListener(1),
-            Token::TcpClient((1 << 56) - 1),
-            Token::TcpUpstream(u32::MAX),
+            Token::Upstream { generation: 0, upstream: 5, socket: 1023 },
+            Token::Upstream { generation: 255, upstream: 70_000, socket: 65_535 },
         ] {
             assert_eq!(Token::decode(token.encode()), token);
         }

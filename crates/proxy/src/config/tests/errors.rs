@@ -91,10 +91,11 @@ fn of_certificates() {
         ("certificate = 'broken.pem'\nkey = 'key.pem'", "tls.certificate 'broken.pem': not PEM: "),
         (
             "certificate = 'large.pem'\nkey = 'key.pem'",
-            "tls.certificate 'large.pem': larger than 4194304 octets",
+            "tls.certificate 'large.pem': cannot be read: larger than 4194304 octets",
         ),
         ("certificate = '.'\nkey = 'key.pem'", "tls.certificate '.': cannot be read: "),
         ("certificate = ''\nkey = 'key.pem'", "tls.certificate '': no path of a file"),
+        ("certificate = \"a\\nb\"\nkey = 'key.pem'", "tls.certificate 'a\\nb': no path of a file"),
         (
             "certificate = 'certificate.pem'\nkey = 'certificate.pem'",
             "tls.key 'certificate.pem': no private key in it: write a PEM file",

@@ -21,11 +21,11 @@ fn harmful_configurations_are_warned_about() {
         ("[dns64]\nexclude = ['64:ff9b::/32']", "dns64.exclude 64:ff9b::/32 holds the prefix 64:ff9b::/96"),
         (
             "[dns64]\nnever = ['example']\nalways = ['a.example']",
-            "dns64.always a.example has no effect: dns64.never example counts before it",
+            "dns64.always a.example has no effect: dns64.never holds it, and counts first",
         ),
         (
             "[dns64]\nnever = ['example']\n[[view]]\nname = 'v'\nclients = ['10.0.0.0/8']\nalways = ['example']",
-            "view[0].always example has no effect: view[0].never example",
+            "view[0].always example has no effect: view[0].never holds it",
         ),
         (
             "[[view]]\nname = 'v'\nclients = ['10.0.0.0/8']\nexclude = ['64:ff9b::/96']",
@@ -41,6 +41,7 @@ fn harmful_configurations_are_warned_about() {
             "view v: its DNS64 keys have no effect with dns64 = false",
         ),
         ("[[forward]]\ndomains = ['.']\nupstreams = ['192.0.2.2']", "forward of '.' takes every question"),
+        ("[upstream]\ntrust_ad = true", "trust_ad believes the AD bit of 192.0.2.1:53, which anybody"),
         ("[upstream]\ndeadline_ms = 1000", "upstream.deadline_ms leaves no time to ask for A"),
         ("[limits]\nconnections = 0", "limits.connections 0 leaves no way for answers"),
         ("[cache]\nsize_mib = 0\nstale = true", "cache.stale has no effect without a cache"),

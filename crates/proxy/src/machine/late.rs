@@ -1,0 +1,55 @@
+//! The A queries that are sent when the AAAA reply is late (RFC 6147 5.1.8).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{Machine, Output};
+use crate::inflight::{Job, Stage, Wait};
+use crate::settings::AQuery;
+
+/// Jobs that wait for their AAAA reply, by the time at which it is late. Those that have ended meanwhile stay until then.
+#[derive(Default)]
+pub(super) struct Late(BinaryHeap<Reverse<(u64, usize, u64)>>);
+
+impl Late {
+    pub fn first_due_ns(&self) -> Option<u64> {
+        self.0.peek().map(|Reverse((due_ns, ..))| *due_ns)
+    }
+}
+
+impl Machine {
+    /// The job in this slot has begun to wait for AAAA.
+    pub(super) fn plan_a(&mut self, now_ns: u64, slot: usize, out: &mut impl Output) {
+        let Some(job) = self.jobs.get(slot).filter(|job| job.stage == Stage::Aaaa) else { return };
+        match self.settings.asking.a_query {
+            AQuery::Afterwards => {}
+            AQuery::Together => self.ask_a_ahead(now_ns, slot, out),
+            // Bounded, whatever the jobs that have ended: beyond this they are asked for afterwards.
+            AQuery::WhenLate if self.late.0.len() < 4 * self.settings.in_flight => {
+                let lookup = job.waits_for(Wait::Main).and_then(|lookup| self.lookups.get(lookup));
+                let Some(lookup) = lookup else { return };
+                let due_ns = now_ns + self.upstreams.usual_ns(lookup.upstream);
+                self.late.0.push(Reverse((due_ns, slot, job.number)));
+            }
+            AQuery::WhenLate => {}
+        }
+    }
+
+    /// Asks for A where the AAAA reply is late.
+    pub(super) fn ask_late(&mut self, now_ns: u64, out: &mut impl Output) {
+        while self.late.first_due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
+            let Some(Reverse((_, slot, number))) = self.late.0.pop() else { return };
+            let waits = |job: &Job| job.number == number && job.stage == Stage::Aaaa;
+            if self.jobs.get(slot).is_some_and(waits) {
+                self.ask_a_ahead(now_ns, slot, out);
+            }
+        }
+    }
+
+    fn ask_a_ahead(&mut self, now_ns: u64, slot: usize, out: &mut impl Output) {
+        let waits = |job: &Job| job.waits_for(Wait::Ahead).is_none() && job.held.is_none();
+        if self.jobs.get(slot).is_some_and(waits) {
+            self.attach(now_ns, slot, Wait::Ahead, out);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The upstream servers: how they are doing, which one is asked next, and from which socket.
+
+mod health;
+
+use crate::ids::Random;
+use crate::settings::Settings;
+use health::Health;
+pub use health::PAUSE_NS;
+
+/// Queries that leave from one socket before the next is drawn: a batch of them is one system call, and so few share a
+/// port that an attacker off the path cannot learn it in time.
+const QUERIES_FROM_A_SOCKET: u8 = 4;
+
+/// What one upstream server did, for statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpstreamCounts {
+    /// Queries sent, over UDP and streams.
+    pub queries: u64,
+    /// Answers that belong to them.
+    pub answers: u64,
+    /// Tries without an answer in time.
+    pub timeouts: u64,
+    /// Queries in flight.
+    pub in_flight: usize,
+    /// Smoothed round-trip time in nanoseconds; 0 before the first answer.
+    pub srtt_ns: u64,
+    /// It is left out for a while.
+    pub down: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Upstream {
+    health: Health,
+    socket: usize,
+    left_from_socket: u8,
+    in_flight: usize,
+    in_flight_max: usize,
+    queries: u64,
+    answers: u64,
+    timeouts: u64,
+}
+
+/// The upstream servers of one machine.
+pub struct Upstreams {
+    list: Vec<Upstream>,
+    groups: Vec<Vec<usize>>,
+    ports: usize,
+}
+
+impl Upstreams {
+    /// The servers and groups of the settings.
+    pub fn new(settings: &Settings) -> Self {
+        let upstream = |settings: &crate::settings::Upstream| Upstream {
+            health: Health::default(),
+            socket: 0,
+            left_from_socket: 0,
+            in_flight: 0,
+            in_flight_max: settings.in_flight,
+            queries: 0,
+            answers: 0,
+            timeouts: 0,
+        };
+        Self {
+            list: settings.upstreams.iter().map(upstream).collect(),
+            groups: settings.groups.clone(),
+            ports: settings.asking.ports.max(1),
+        }
+    }
+
+    /// The number of servers in a group.
+    pub fn group_len(&self, group: usize) -> usize {
+        self.groups.get(group).map_or(0, Vec::len)
+    }
+
+    /// Whether there is a server of this number.
+    pub fn contains(&self, upstream: usize) -> bool {
+        upstream < self.list.len()
+    }
+
+    /// Whether no other server does the task of this one.
+    pub fn is_alone(&self, upstream: usize) -> bool {
+        !self.groups.iter().any(|group| group.len() > 1 && group.contains(&upstream))
+    }
+
+    /// The server is not asked any more.
+    pub fn leave_out(&mut self, upstream: usize) {
+        self.list[upstream].in_flight_max = 0;
+    }
+
+    /// What each server did.
+    pub fn counts(&self, now_ns: u64) -> impl Iterator<Item = UpstreamCounts> + '_ {
+        self.list.iter().map(move |upstream| UpstreamCounts {
+            queries: upstream.queries,
+            answers: upstream.answers,
+            timeouts: upstream.timeouts,
+            in_flight: upstream.in_flight,
+            srtt_ns: upstream.health.srtt_ns(),
+            down: !upstream.health.is_up(now_ns),
+        })
+    }
+
+    /// The number of the socket for the next query to a server, below the number of ports.
+    pub fn socket(&mut self, upstream: usize, random: &mut Random) -> usize {
+        let upstream = &mut self.list[upstream];
+        if upstream.left_from_socket == 0 {
+            upstream.socket = if self.ports > 1 { random.below(self.ports) } else { 0 };
+            upstream.left_from_socket = QUERIES_FROM_A_SOCKET;
+        }
+        upstream.left_from_socket -= 1;
+        upstream.socket
+    }
+
+    /// The server of a group for a new lookup: the better one of two drawn at random from those that are up and below
+    /// their limit. So fast servers get most of the queries, and slow ones enough to be seen getting faster. `None` when
+    /// all have as many queries in flight as they may.
+    pub fn choose(&self, group: usize, now_ns: u64, random: &mut Random) -> Option<usize> {
+        let group = self.groups.get(group)?.as_slice();
+        if let [only] = group {
+            return Some(*only).filter(|&only| self.has_room(only));
+        }
+        let drawn = [(); 2].map(|()| group[random.below(group.len())]);
+        let usable = |&upstream: &usize| self.is_usable(upstream, now_ns);
+        match drawn.iter().copied().filter(usable).min_by_key(|&upstream| self.cost(upstream)) {
+            Some(upstream) => Some(upstream),
+            None => group
+                .iter()
+                .copied()
+                .filter(usable)
+                .min_by_key(|&upstream| self.cost(upstream))
+                .or_else(|| group.iter().copied().find(|&upstream| self.has_room(upstream))),
+        }
+    }
+
+    /// The server to try after this one: the next usable one of its group, else the next one.
+    pub fn after(&self, group: usize, upstream: usize, now_ns: u64) -> usize {
+        let Some(group) = self.groups.get(group).filter(|group| !group.is_empty()) else { return upstream };
+        let at = group.iter().position(|&member| member == upstream).unwrap_or(0);
+        let in_turn = |step: usize| group[(at + step) % group.len()];
+        (1..=group.len())
+            .map(in_turn)
+            .find(|&next| self.is_usable(next, now_ns))
+            .unwrap_or_else(|| in_turn(1))
+    }
+
+    /// A query leaves for the server.
+    pub fn sent(&mut self, upstream: usize) {
+        let upstream = &mut self.list[upstream];
+        upstream.queries += 1;
+        upstream.in_flight += 1;
+    }
+
+    /// A try at the server has ended, whatever the end.
+    pub fn ended(&mut self, upstream: usize) {
+        let upstream = &mut self.list[upstream];
+        upstream.in_flight = upstream.in_flight.saturating_sub(1);
+    }
+
+    /// The server answered after so long, whatever the answer. Returns whether it was down before.
+    pub fn answered(&mut self, upstream: usize, rtt_ns: u64) -> bool {
+        let upstream = &mut self.list[upstream];
+        upstream.answers += 1;
+        upstream.health.answered(rtt_ns)
+    }
+
+    /// The server did not answer a try. Returns whether it is left out from now on.
+    pub fn timed_out(&mut self, upstream: usize, now_ns: u64) -> bool {
+        let upstream = &mut self.list[upstream];
+        upstream.timeouts += 1;
+        upstream.health.timed_out(now_ns)
+    }
+
+    /// Nothing listens at the server's address, or it asks us: it is left out for so long.
+    pub fn pause(&mut self, upstream: usize, now_ns: u64, pause_ns: u64) -> bool {
+        self.list[upstream].health.pause(now_ns, pause_ns)
+    }
+
+    /// The time within which 95 of 100 answers of the server come.
+    pub fn usual_ns(&self, upstream: usize) -> u64 {
+        self.list[upstream].health.p95_ns()
+    }
+
+    fn is_usable(&self, upstream: usize, now_ns: u64) -> bool {
+        self.list[upstream].health.is_up(now_ns) && self.has_room(upstream)
+    }
+
+    fn has_room(&self, upstream: usize) -> bool {
+        self.list[upstream].in_flight < self.list[upstream].in_flight_max
+    }
+
+    /// What a query at the server costs: its time, and more the more it has to do.
+    fn cost(&self, upstream: usize) -> u64 {
+        let upstream = &self.list[upstream];
+        upstream.health.srtt_ns().saturating_mul(16 + upstream.in_flight as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::health::FAILURES_MAX;
+    use super::*;
+    use crate::settings;
+
+    const MS: u64 = 1_000_000;
+
+    fn upstreams(count: usize) -> (Upstreams, Random) {
+        let settings = Settings {
+            upstreams: vec![settings::Upstream::default(); count],
+            groups: vec![(0..count).collect()],
+            ..Settings::default()
+        };
+        (Upstreams::new(&settings), Random::new([3; 32]))
+    }
+
+    fn shares(upstreams: &Upstreams, random: &mut Random, now_ns: u64) -> Vec<u32> {
+        let mut shares = vec![0; upstreams.list.len()];
+        for _ in 0..3000 {
+            shares[upstreams.choose(0, now_ns, random).unwrap()] += 1;
+        }
+        shares
+    }
+
+    #[test]
+    fn the_fast_one_is_asked_most_and_the_slow_one_still() {
+        let (mut upstreams, mut random) = upstreams(3);
+        for (upstream, rtt_ns) in [(0, 10 * MS), (1, MS), (2, 30 * MS)] {
+            for _ in 0..20 {
+                upstreams.answered(upstream, rtt_ns);
+            }
+        }
+        let shares = shares(&upstreams, &mut random, 0);
+        assert!(shares[1] > 1500 && shares[0] > shares[2] && shares[2] > 200, "{shares:?}");
+    }
+
+    #[test]
+    fn the_dead_are_left_out_for_a_while() {
+        let (mut upstreams, mut random) = upstreams(3);
+        assert!(upstreams.pause(1, 0, PAUSE_NS), "news");
+        assert!(!upstreams.pause(1, 0, PAUSE_NS), "no news");
+        assert_eq!(shares(&upstreams, &mut random, 1)[1], 0);
+        assert_eq!(upstreams.after(0, 0, 1), 2);
+        assert_eq!(upstreams.after(0, 0, PAUSE_NS), 1, "given another chance");
+        assert!(upstreams.answered(1, MS), "it was down");
+        assert!(!upstreams.answered(1, MS));
+        assert_eq!(upstreams.after(0, 0, 1), 1);
+    }
+
+    #[test]
+    fn a_few_timeouts_do_not_condemn_a_server() {
+        let (mut upstreams, mut random) = upstreams(2);
+        for _ in 1..FAILURES_MAX {
+            assert!(!upstreams.timed_out(1, 0));
+        }
+        assert_eq!(upstreams.after(0, 0, 1), 1);
+        assert!(upstreams.timed_out(1, 0));
+        assert_eq!(upstreams.after(0, 0, 1), 0, "the only one that is up");
+        let (mut alone, _) = super::tests::upstreams(1);
+        alone.pause(0, 0, PAUSE_NS);
+        assert_eq!(alone.choose(0, 1, &mut random), Some(0), "the only one is always asked");
+    }
+
+    #[test]
+    fn a_server_has_no_more_in_flight_than_it_may() {
+        let (mut upstreams, mut random) = upstreams(2);
+        upstreams.list[0].in_flight_max = 1;
+        upstreams.list[1].in_flight_max = 1;
+        upstreams.sent(0);
+        assert_eq!(shares(&upstreams, &mut random, 0), [0, 3000]);
+        upstreams.sent(1);
+        assert_eq!(upstreams.choose(0, 0, &mut random), None);
+        upstreams.ended(0);
+        assert_eq!(upstreams.choose(0, 0, &mut random), Some(0));
+    }
+
+    #[test]
+    fn sockets_change_after_a_few_queries() {
+        let (mut upstreams, mut random) = upstreams(1);
+        let sockets: Vec<usize> = (0..400).map(|_| upstreams.socket(0, &mut random)).collect();
+        assert!(sockets.chunks(4).all(|four| four.iter().all(|socket| *socket == four[0])));
+        let different: std::collections::HashSet<_> = sockets.iter().collect();
+        assert!(different.len() > 40, "{} of 64", different.len());
+    }
+}

@@ -1,0 +1,9 @@
+//! Both halves of the crate against each other, against clients and servers that misbehave, and against other programs.
+
+mod both_ways;
+mod common;
+mod hostile_clients;
+mod hostile_upstreams;
+mod https;
+mod programs;
+mod reload;
