@@ -113,9 +113,8 @@ impl Running {
         let file = config(text);
         let mut child = dns64d(&file).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut ready = String::new();
-        stderr.read_line(&mut ready).unwrap();
-        let list = ready.strip_prefix("dns64d: ready on ").and_then(|rest| rest.split(" (").next());
+        let ready = ready_line(&mut stderr);
+        let list = ready.split_once("message=\"ready on ").and_then(|(_, rest)| rest.split(" (").next());
         let addresses =
             list.unwrap_or_else(|| panic!("{ready}")).split(", ").map(|a| a.parse().unwrap()).collect();
         Self { child, stderr, addresses, ready, _file: file }
@@ -147,6 +146,12 @@ impl Drop for Running {
     }
 }
 
+/// The line of the log that says where the server answers; warnings and what was given up come before it.
+fn ready_line(stderr: &mut BufReader<ChildStderr>) -> String {
+    let mut lines = stderr.lines().map_while(Result::ok);
+    lines.find(|line| line.contains(" event=ready ")).expect("a server that is ready")
+}
+
 fn exchange_udp(server: SocketAddr, message: &[u8]) -> Vec<u8> {
     let socket = UdpSocket::bind((if server.is_ipv4() { "127.0.0.1" } else { "::1" }, 0)).unwrap();
     socket.connect(server).unwrap();
@@ -174,7 +179,7 @@ fn answers_over_udp_and_tcp_on_both_families() {
         [("[::1]:0", "127.0.0.1:0"), ("127.0.0.1:0", "[::1]:0"), ("[::1]:0", "[::1]:0")]
     {
         let server = Running::between(listen, upstream_address);
-        assert!(server.ready.ends_with("(2 threads, 1 upstream)\n"), "{}", server.ready);
+        assert!(server.ready.contains("(2 threads, 1 upstream)"), "{}", server.ready);
         for id in 0..20 {
             assert_synthesized(&exchange_udp(server.addresses[0], &query(id, AAAA, None)), id);
         }
@@ -320,7 +325,7 @@ fn nobody_who_reads_stderr_is_no_reason_to_panic() {
     let file = config(&format!("listen = ['[::1]:0']\nupstreams = ['{upstream}']\nthreads = 1\n"));
     let mut child = dns64d(&file).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut String::new()).unwrap();
+    ready_line(&mut stderr);
     drop(stderr);
     let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());

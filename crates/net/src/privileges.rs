@@ -64,6 +64,8 @@ fn look_up(name: &CStr, octets: &mut [libc::c_char]) -> io::Result<Option<(u32, 
 pub enum Capability {
     /// Give files to others.
     Chown = 0,
+    /// Open files of others.
+    DacOverride = 1,
     /// Take on another group.
     SetGid = 6,
     /// Take on another user.

@@ -41,6 +41,9 @@ impl Notify {
         let socket = UnixDatagram::unbound()?;
         // A manager that does not read must not stop the server.
         socket.set_nonblocking(true)?;
+        // The user who starts may reach it, and the one whom the program becomes may not. A manager that is not there is
+        // no reason not to serve.
+        let _ = socket.connect_addr(&address);
         Ok(Self { manager: Some((socket, address)), watchdog })
     }
 
@@ -71,8 +74,9 @@ impl Notify {
 
     fn tell(&self, words: &str) {
         if let Some((socket, address)) = &self.manager {
-            // The manager's trouble is not ours; a missed watchdog beat is followed by another.
-            let _ = socket.send_to_addr(words.as_bytes(), address);
+            let sent = socket.send(words.as_bytes());
+            // Another socket may have taken its place. Its trouble is not ours, and a missed beat is followed by another.
+            let _ = sent.or_else(|_| socket.send_to_addr(words.as_bytes(), address));
         }
     }
 }

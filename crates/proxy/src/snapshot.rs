@@ -65,7 +65,8 @@ pub struct UpstreamState {
     pub in_flight: u64,
 }
 
-/// The counts of the cache, to be printed.
+/// The counts of the cache, to be printed. Names differ from those of [`Stats`] even with `cache_` before them: the machines
+/// count queries of clients, the cache counts look-ups.
 pub fn cache_readings(counts: &CacheCounts) -> Vec<Reading> {
     let &CacheCounts {
         entries,
@@ -92,11 +93,11 @@ pub fn cache_readings(counts: &CacheCounts) -> Vec<Reading> {
         Reading::counter("evicted", "Entries that gave way to newer ones", evicted),
         Reading::counter("carried", "Entries that stayed because they had been asked for", carried),
         Reading::counter("refused", "Replies too long to be kept", refused),
-        Reading::counter("hits", "Look-ups that found a fresh reply", hits),
-        Reading::counter("stale_hits", "Look-ups that found an expired reply", stale_hits),
-        Reading::counter("misses", "Look-ups that found nothing", misses),
+        Reading::counter("lookups_fresh", "Look-ups that found a fresh reply", hits),
+        Reading::counter("lookups_stale", "Look-ups that found an expired reply", stale_hits),
+        Reading::counter("lookups_without", "Look-ups that found nothing", misses),
         Reading::counter(
-            "nxdomain_hits",
+            "lookups_nxdomain_above",
             "Look-ups that found a name above that does not exist",
             nxdomain_hits,
         ),

@@ -7,7 +7,7 @@ use crate::config::Level;
 use crate::log::{LEVELS, word};
 
 /// What is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Version, process, user, addresses, time since the start.
     Status,
@@ -20,13 +20,13 @@ pub enum Command {
     /// Read the configuration file again.
     Reload,
     /// Forget what the cache holds.
-    Flush(Flush),
+    Flush(Box<Flush>),
     /// Change the level of the log.
     Log(Level),
 }
 
 /// A command and how its answer is to look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The command.
     pub command: Command,
@@ -48,7 +48,7 @@ impl Request {
             ["cache"] => Command::Cache,
             ["upstreams"] => Command::Upstreams,
             ["reload"] => Command::Reload,
-            ["flush", ref what @ ..] => Command::Flush(flush(what)?),
+            ["flush", ref what @ ..] => Command::Flush(Box::new(flush(what)?)),
             ["log", level] => Command::Log(self::level(level)?),
             _ => {
                 return Err(
@@ -95,10 +95,13 @@ mod tests {
         let name = |text| Name::from_text(text).unwrap();
         assert_eq!(Request::parse("stats --json"), Ok(Request { command: Command::Stats, json: true }));
         assert_eq!(Request::parse(" status \r"), Ok(Request { command: Command::Status, json: false }));
-        assert_eq!(command("flush all"), Command::Flush(Flush::All));
-        assert_eq!(command("flush all."), Command::Flush(Flush::Name(name("all"))));
-        assert_eq!(command("flush below example.com"), Command::Flush(Flush::Below(name("example.com"))));
-        assert_eq!(command("flush failures"), Command::Flush(Flush::Failures));
+        assert_eq!(command("flush all"), Command::Flush(Box::new(Flush::All)));
+        assert_eq!(command("flush all."), Command::Flush(Box::new(Flush::Name(name("all")))));
+        assert_eq!(
+            command("flush below example.com"),
+            Command::Flush(Box::new(Flush::Below(name("example.com"))))
+        );
+        assert_eq!(command("flush failures"), Command::Flush(Box::new(Flush::Failures)));
         assert_eq!(command("log debug"), Command::Log(Level::Debug));
         for command in ["cache", "upstreams", "reload"] {
             assert!(Request::parse(command).is_ok());

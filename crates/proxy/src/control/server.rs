@@ -87,10 +87,11 @@ fn listen(path: &Path, owner: Option<Owner>) -> io::Result<UnixListener> {
     let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
     // Nobody can connect before it listens, so the permissions are there first.
+    fs::set_permissions(path, fs::Permissions::from_mode(if owner.is_some() { 0o660 } else { 0o600 }))?;
+    // After this, changing the permissions would take CAP_FOWNER.
     if let Some(Owner { uid, gid }) = owner {
         std::os::unix::fs::chown(path, Some(uid), Some(gid))?;
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(if owner.is_some() { 0o660 } else { 0o600 }))?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
@@ -104,6 +105,9 @@ fn make_way(path: &Path) -> io::Result<()> {
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            taken("a socket of another user is there; remove it if no server runs")
+        }
         Err(error) => Err(error),
         Ok(_) => taken("another server listens there"),
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 
 fn open(path: &Path) -> std::io::Result<ControlSocket> {
-    ControlSocket::open(path, None, |request| match request.command {
+    ControlSocket::open(path, None, |request| match &request.command {
         Command::Reload => Err("a.toml:1: no".into()),
         command => Ok(Reply::Words(format!("{command:?}"))),
     })

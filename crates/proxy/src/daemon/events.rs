@@ -7,7 +7,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
-use crate::control::{Reply, Request};
+use crate::control::{Command, Reply};
 
 /// How long the loop may take to answer: a reload opens sockets and reads files.
 const CONTROL_PATIENCE: Duration = Duration::from_secs(55);
@@ -24,7 +24,7 @@ pub(super) enum Event {
     /// A thread of the server has ended.
     Ended,
     /// A command of the control socket; who asked waits.
-    Control(Request, SyncSender<Result<Reply, String>>),
+    Control(Command, SyncSender<Result<Reply, String>>),
     /// The metrics page is wanted.
     Metrics(SyncSender<String>),
 }
@@ -40,8 +40,8 @@ impl Mailbox {
     }
 
     /// Has the loop do a command.
-    pub(super) fn control(&self, request: &Request) -> Result<Reply, String> {
-        self.ask(|answer| Event::Control(*request, answer), CONTROL_PATIENCE)
+    pub(super) fn control(&self, command: &Command) -> Result<Reply, String> {
+        self.ask(|answer| Event::Control(command.clone(), answer), CONTROL_PATIENCE)
             .unwrap_or_else(|| Err("the server is busy or about to end".to_owned()))
     }
 

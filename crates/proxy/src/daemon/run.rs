@@ -98,6 +98,8 @@ impl Program {
         let tap = tap.map_err(cannot("start a thread"))?;
         let _control = control(&config, account.as_ref(), mailbox)?;
         let _metrics = metrics(&config, mailbox)?;
+        // Declared after them, so dropped before them whatever happens: their threads then wait for no answer any more.
+        let events = events;
         let ended = mailbox.clone();
         let on_end: OnEnd = Arc::new(move || ended.send(Event::Ended));
         let services = Services { log: log.clone(), tap: tap.clone() };
@@ -128,7 +130,7 @@ fn control(
 ) -> Result<Option<ControlSocket>, String> {
     let Some(path) = &config.control else { return Ok(None) };
     let (mailbox, owner) = (mailbox.clone(), account.map(|&Account { uid, gid, .. }| Owner { uid, gid }));
-    let socket = ControlSocket::open(path, owner, move |request| mailbox.control(request));
+    let socket = ControlSocket::open(path, owner, move |request| mailbox.control(&request.command));
     socket.map(Some).map_err(|error| error.to_string())
 }
 
@@ -157,8 +159,8 @@ impl<S: Service> Daemon<S> {
                     break;
                 }
                 Event::Reload => drop(self.reload()),
-                Event::Control(request, answer) => {
-                    let reply = self.answer(&request.command);
+                Event::Control(command, answer) => {
+                    let reply = self.answer(&command);
                     // Who asked may have gone.
                     let _ = answer.try_send(reply);
                 }

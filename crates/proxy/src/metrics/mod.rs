@@ -107,15 +107,14 @@ fn count(mut metric: MetricEncoder<'_>, value: u64) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::CacheCounts;
+    use crate::snapshot::cache_readings;
     use crate::stats::Stats;
 
     fn snapshot() -> Snapshot {
         Snapshot {
             stats: Stats { synthesized: 5, ..Stats::default() },
-            cache: vec![
-                Reading::gauge("entries", "Replies held", 3),
-                Reading::counter("hits", "Look-ups that found a reply", 4),
-            ],
+            cache: cache_readings(&CacheCounts { entries: 3, hits: 4, ..CacheCounts::default() }),
             program: vec![Reading::counter("reloads", "Reloads that succeeded", 2)],
             upstreams: vec![
                 UpstreamState {
@@ -137,7 +136,7 @@ mod tests {
             "# HELP dns64d_retries Tries after the first",
             "dns64d_synthesized_total 5",
             "dns64d_cache_entries 3.0",
-            "dns64d_cache_hits_total 4",
+            "dns64d_cache_lookups_fresh_total 4",
             "dns64d_reloads_total 2",
             "dns64d_upstream_server_queries_total{upstream=\"192.0.2.1:53\"} 9",
             "dns64d_upstream_up{upstream=\"192.0.2.1:53\"} 1.0",

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use net::privileges::{Account, Capability};
 
-use crate::config::Config;
+use crate::config::{Config, Process};
 
 /// A step and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +95,17 @@ pub fn after_start(config: &Config, account: Option<&Account>) -> Result<Vec<Ste
 }
 
 /// Gives up all capabilities of the calling thread: for threads that read the network and open nothing below port 1024.
+/// Where the process is still to become another user it does nothing: that takes them from all threads, and ends the
+/// program if it succeeds in some only (setuid(2)).
 ///
 /// # Errors
 /// The kernel refuses, which it does not for fewer capabilities.
-pub fn shed_thread() -> io::Result<()> {
+pub fn shed_thread(process: &Process) -> io::Result<()> {
+    let Process { user, sandbox } = process;
+    let still_to_become = user.is_some() && net::privileges::has(Capability::SetUid);
+    if still_to_become || !(*sandbox || user.is_some()) {
+        return Ok(());
+    }
     net::privileges::keep_capabilities(&[])
 }
 
@@ -106,7 +113,8 @@ pub fn shed_thread() -> io::Result<()> {
 fn limit_capabilities(account: Option<&Account>) -> Result<String, String> {
     let mut keep = vec![Capability::NetBindService, Capability::NetAdmin];
     if account.is_some() {
-        keep.extend([Capability::SetUid, Capability::SetGid, Capability::Chown]);
+        // A control socket that was left behind belongs to the user, and so shall the new one.
+        keep.extend([Capability::Chown, Capability::DacOverride, Capability::SetGid, Capability::SetUid]);
     }
     net::privileges::keep_capabilities(&keep).map_err(|error| error.to_string())?;
     Ok("kept those that opening the sockets takes, at most".to_owned())

@@ -37,8 +37,9 @@ impl Echo {
         let address = socket.local_addr().map_err(|error| error.to_string())?;
         let echoed = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&echoed);
+        let process = config.process.clone();
         let thread = std::thread::spawn(move || {
-            proxy::privileges::shed_thread().unwrap();
+            proxy::privileges::shed_thread(&process).unwrap();
             echo(&socket, &count);
             on_end();
         });

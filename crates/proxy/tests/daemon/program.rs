@@ -131,7 +131,9 @@ impl Program {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             let mut octets = [0; 512];
-            let length = self.manager.recv(&mut octets).unwrap();
+            let length = self.manager.recv(&mut octets).unwrap_or_else(|error| {
+                panic!("did not hear {words}: {error}");
+            });
             let heard = String::from_utf8(octets[..length].to_vec()).unwrap();
             if heard.starts_with(words) {
                 return heard;
