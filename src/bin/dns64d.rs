@@ -2,24 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use proxy::command::Options;
 use proxy::{Config, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
-
-/// A DNS64 forwarder: answers AAAA questions for IPv4-only names with addresses under a NAT64 prefix (RFC 6147).
-#[derive(Parser)]
-#[command(name = "dns64d", version)]
-struct Options {
-    /// The configuration file (TOML)
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// Check the configuration and exit: 0 when it is good, 2 when it is not
-    #[arg(long)]
-    check_config: bool,
-}
 
 const EXIT_BAD_CONFIG: u8 = 2;
 const EXIT_ENVIRONMENT: u8 = 3;

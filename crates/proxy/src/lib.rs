@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod command;
 pub mod config;
 pub mod ids;
 pub mod inflight;
