@@ -40,7 +40,7 @@ within_s() {
 }
 
 ask() { in_namespace client dig +tries=2 +time=2 +short "$@" "@$ROUTER"; }
-has_address() { [[ -n $(ask "$@") ]]; }
+has_address() { ask "$@" | grep -q "^[0-9a-f.:]*$"; }
 
 # expect WHAT GOT WANTED
 expect() {

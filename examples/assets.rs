@@ -30,7 +30,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn write_all(directory: &Path) -> io::Result<()> {
+/// Writes everything below `directory`, which is made.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_all(directory: &Path) -> io::Result<()> {
     let (manual, completions) = (directory.join("man"), directory.join("completions"));
     fs::create_dir_all(&manual)?;
     for program in programs() {
