@@ -48,7 +48,7 @@ pub fn write_all(directory: &Path) -> io::Result<()> {
 
 fn programs() -> [Program; 2] {
     [
-        Program { command: proxy::command::Options::command(), section: "8" },
+        Program { command: proxy::command::command(), section: "8" },
         Program { command: sextant::cli::Cli::command(), section: "1" },
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 /// A DNS64 forwarder: answers AAAA questions for IPv4-only names with addresses under a NAT64 prefix (RFC 6147).
 #[derive(Debug, Parser)]
@@ -14,4 +14,9 @@ pub struct Options {
     /// Check the configuration and exit: 0 when it is good, 2 when it is not
     #[arg(long)]
     pub check_config: bool,
+}
+
+/// The command line for programs that make manual pages and completions from it.
+pub fn command() -> clap::Command {
+    Options::command()
 }
