@@ -4,12 +4,14 @@ BENCH_ARGS ?=
 BENCH_TESTER_ARGS ?=
 BENCH_AUTH_ARGS ?=
 FUZZ_SECONDS ?= 60
+CARGO_TARGET_DIR ?= target
+TARGET = $(CARGO_TARGET_DIR)
 
-.PHONY: bench bench-tester bench-auth test fmt clippy unit docs build fuzz
+.PHONY: bench bench-tester bench-auth test fmt clippy unit docs build fuzz demo-nat64 package package-test
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
 bench: build
-	./target/release/sextant bench $(BENCH_ARGS)
+	$(TARGET)/release/sextant bench $(BENCH_ARGS)
 
 # The Measurer beside dnsperf, resperf and kxdpgun in a lab of namespaces; as root.
 bench-tester:
@@ -21,6 +23,21 @@ bench-auth:
 
 build:
 	$(CARGO) build --release --bins
+
+# An IPv6-only client fetches a page from an IPv4-only server through dns64d and tayga; as root.
+demo-nat64: build
+	demo/nat64.sh $(TARGET)/release/dns64d
+
+# Debian packages of both programs, in target/package; needs Debian's debhelper.
+package:
+	$(CARGO) build --release --locked --bins --example assets
+	rm -rf $(TARGET)/package
+	$(TARGET)/release/examples/assets $(TARGET)/package/assets
+	dist/package $(TARGET)/release $(TARGET)/package/assets $(TARGET)/package
+
+# Installs, uses and removes these packages on an overlay of this machine's files; as root.
+package-test:
+	dist/package-test $(TARGET)/package
 
 # What CI runs.
 test: fmt clippy unit docs

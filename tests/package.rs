@@ -1,0 +1,79 @@
+//! The Debian packages: made of these programs, installed, used, removed, and nothing of them left.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../examples/assets.rs"]
+#[allow(dead_code, reason = "the main function of the example")]
+mod assets;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The exit code with which a script says that this machine cannot run it.
+const EXIT_UNFIT: i32 = 3;
+
+fn in_repository(path: &str) -> String {
+    format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn run(program: &str, arguments: &[&OsStr]) -> Output {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .env("DEB_BUILD_OPTIONS", "noautodbgsym")
+        .env("DPKG_DEB_COMPRESSOR_TYPE", "none");
+    net::process::die_with_parent(&mut command);
+    command.output().unwrap_or_else(|error| panic!("{program}: {error}"))
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn the_packages_install_run_answer_and_leave_nothing() {
+    if Command::new("dh").arg("--version").output().is_err() {
+        println!("SKIPPED: debhelper is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (assets, packages) = (directory.path().join("assets"), directory.path().join("packages"));
+    assets::write_all(&assets).unwrap();
+    let programs = Path::new(env!("CARGO_BIN_EXE_dns64d")).parent().unwrap();
+    let made = run(&in_repository("dist/package"), &[programs.as_ref(), assets.as_ref(), packages.as_ref()]);
+    assert!(made.status.success(), "{}", words(&made));
+
+    let tested = run(&in_repository("dist/package-test"), &[packages.as_ref()]);
+    let said = words(&tested);
+    if tested.status.code() == Some(EXIT_UNFIT) {
+        let reason = said.lines().find(|line| line.starts_with("SKIPPED: "));
+        println!("{}", reason.unwrap_or_else(|| panic!("no reason: {said}")));
+        return;
+    }
+    assert!(tested.status.success(), "{said}");
+}
+
+#[test]
+fn the_package_has_the_version_of_the_programs() {
+    let changelog = fs::read_to_string(in_repository("debian/changelog")).unwrap();
+    let expected = format!("sextant ({}) ", env!("CARGO_PKG_VERSION"));
+    assert!(changelog.starts_with(&expected), "{changelog}");
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_every_program_its_completions() {
+    let directory = tempfile::tempdir().unwrap();
+    assets::write_all(directory.path()).unwrap();
+    let read = |path: &str| fs::read_to_string(directory.path().join(path)).unwrap();
+    assert!(read("man/dns64d.8").contains("check\\-config"));
+    for page in ["sextant.1", "sextant-bench.1", "sextant-peers-run.1"] {
+        assert!(read(&format!("man/{page}")).starts_with(".ie"), "{page}");
+    }
+    for program in ["dns64d", "sextant"] {
+        for file in [format!("bash/{program}"), format!("zsh/_{program}"), format!("fish/{program}.fish")] {
+            assert!(read(&format!("completions/{file}")).contains(program), "{file}");
+        }
+    }
+}
