@@ -43,6 +43,7 @@ pub fn write_all(directory: &Path) -> io::Result<()> {
         command.build();
         write_pages(&command, program.section, &manual)?;
     }
+    fs::write(manual.join("dns64d.toml.5"), proxy::config::manual())?;
     Ok(())
 }
 
