@@ -244,7 +244,7 @@ fn a_truncated_upstream_answer_is_fetched_over_tcp() {
 fn upstream_servers_may_be_asked_over_tcp_alone() {
     let upstream = upstream("[::1]:0");
     let server = Running::start(&format!(
-        "listen = ['[::1]:0']\nupstreams = ['{upstream}']\nprefixes = ['2001:db8:64::/96']\n[upstream]\ntransport = 'tcp'\n"
+        "listen = ['[::1]:0']\nupstreams = ['tcp://{upstream}']\nprefixes = ['2001:db8:64::/96']\n"
     ));
     assert_synthesized(&exchange_udp(server.addresses[0], &query(6, AAAA, None)), 6);
 }
@@ -293,7 +293,7 @@ fn idle_tcp_connections_are_closed_and_their_number_is_limited() {
     let upstream = upstream("127.0.0.1:0");
     let server = Running::start(&format!(
         "listen = ['[::1]:0']\nupstreams = ['{upstream}']\nthreads = 1\n\
-         [limits]\ntcp_connections = 2\ntcp_idle_ms = 300\n"
+         [limits]\nconnections = 2\nidle_ms = 300\n"
     ));
     let mut first = connect(server.addresses[0]);
     let mut second = connect(server.addresses[0]);
@@ -310,7 +310,7 @@ fn idle_tcp_connections_are_closed_and_their_number_is_limited() {
 fn a_tcp_client_that_was_refused_and_has_no_more_is_let_go() {
     let upstream = upstream("127.0.0.1:0");
     let server = Running::start(&format!(
-        "listen = ['[::1]:0']\nupstreams = ['{upstream}']\n[limits]\ntcp_idle_ms = 3600000\n"
+        "listen = ['[::1]:0']\nupstreams = ['{upstream}']\n[limits]\nidle_ms = 3600000\n"
     ));
     let mut stream = connect(server.addresses[0]);
     write_frame(&mut stream, &query(4, "example.com TYPE252", None));
@@ -388,12 +388,12 @@ fn a_port_in_use_is_one_line_and_exit_code_3() {
 
 #[test]
 fn a_processor_that_is_not_there_is_one_line_and_exit_code_3() {
-    let file = config("listen = ['[::1]:0']\nupstreams = ['192.0.2.1']\ncpus = [4000]\n");
+    let file = config("listen = ['[::1]:0']\nupstreams = ['192.0.2.1']\ncpus = [1023]\n");
     let output = finished(&file, &[]);
     assert_eq!(output.status.code(), Some(3));
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(
-        words.starts_with("dns64d: processor 4000 of cpus may not be used; this process has ["),
+        words.starts_with("dns64d: processor 1023 of cpus may not be used; this process has ["),
         "{words}"
     );
     assert_eq!(words.lines().count(), 1);
