@@ -25,14 +25,30 @@ pub(crate) enum Place {
 pub(crate) fn follow<E: From<Malformed>>(
     reply: &Message<'_>,
     start: &Name,
-    mut visit: impl FnMut(Place, &Name, &Record<'_>) -> Result<(), E>,
+    visit: impl FnMut(Place, &Name, &Record<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    follow_to_end(reply, start, visit).map(drop)
+}
+
+/// The same; returns the name that the chain ends at, which may have no record at all.
+///
+/// # Errors
+/// Those of [`follow`].
+pub(crate) fn follow_to_end<E: From<Malformed>>(
+    reply: &Message<'_>,
+    start: &Name,
+    mut visit: impl FnMut(Place, &Name, &Record<'_>) -> Result<(), E>,
+) -> Result<Name, E> {
     let mut at = *start;
     for _ in 0..=LINKS_MAX {
         let Some(next) = next_name(reply, &at)? else {
-            return each_answer(reply, |record| {
-                if record.owner()? == at { visit(Place::End, &at, record) } else { Ok(()) }
-            });
+            each_answer(
+                reply,
+                |record| {
+                    if record.owner()? == at { visit(Place::End, &at, record) } else { Ok(()) }
+                },
+            )?;
+            return Ok(at);
         };
         let mut cname_seen = false;
         each_answer(reply, |record| {

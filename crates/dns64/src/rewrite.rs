@@ -11,7 +11,7 @@ pub const ROOM_MIN_OCTETS: usize = HEADER_LENGTH + NAME_LENGTH_MAX + 4;
 /// The length of an OPT record without options (RFC 6891 6.1.2).
 pub const OPT_LENGTH: usize = 11;
 
-const TYPE_TSIG: u16 = 250;
+pub(crate) const TYPE_TSIG: u16 = 250;
 
 /// What a client asked.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,89 @@
-//! x
-use crate::wire::{Malformed, Message};
-/// x
-pub fn scrub(_r: &Message<'_>, _o: &mut [u8]) -> Result<Option<usize>, Malformed> {
+//! A reply without what does not belong to its question (RFC 5452 6, RFC 2181 5.4.1).
+//!
+//! A server may add records that nobody asked for; an attacker who can make it do so must gain nothing by them.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::rewrite::TYPE_TSIG;
+use crate::wire::{Malformed, Message, Name, Overflow, Record, Section, Writer, rtype};
+use plan::Plan;
+
+/// Takes out of a reply what does not belong to its question.
+///
+/// `Ok(None)`: there is no such thing, and the reply may be used as it is. Otherwise the reply is written again into
+/// `out`, which is best as long as the longest message, and its length returned: the question and the header as they
+/// were but for the counts, the OPT record at the end.
+///
+/// 1. Of the answer section stays the chain of CNAME and DNAME records from the question, and what its last name has
+///    ([`crate::chain`]).
+/// 2. Of the authority section stay the records of the names of the chain and of those above them; the NSEC and NSEC3
+///    records of the zones that are named there, which prove that something does not exist; and their signatures.
+/// 3. Of the additional section stay the records of the names of the chain and of those that the RDATA of the records
+///    above names, and the OPT record.
+/// 4. All else goes: other classes, TSIG, and what stands behind the first 256 records of the authority and of the
+///    additional section.
+///
+/// # Errors
+/// Malformed records, a chain that is too long or a loop, or a reply that does not fit into `out`.
+pub fn scrub(reply: &Message<'_>, out: &mut [u8]) -> Result<Option<usize>, Malformed> {
+    if is_plain(reply)? {
+        return Ok(None);
+    }
+    // Names and number of the OPT record are checked here.
+    reply.edns()?;
+    let plan = Plan::of(reply)?;
+    for record in reply.records() {
+        if !plan.keeps(&record?) {
+            return write(reply, &plan, out).map(Some);
+        }
+    }
     Ok(None)
+}
+
+/// Whether a reply is of the most common kind: records of the question's name, at most authority records of names at
+/// or above it, and at most an OPT record.
+fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
+    let question = &reply.question;
+    let mut options = 0;
+    for record in reply.records() {
+        let record = record?;
+        let plain = match record.section {
+            Section::Answer => record.owner_is_question_pointer() && record.rtype != rtype::CNAME,
+            Section::Authority => question.name.is_under(&record.owner()?),
+            Section::Additional => {
+                options += 1;
+                record.rtype == rtype::OPT && options == 1
+            }
+        };
+        if !plain || record.class != question.qclass && record.section != Section::Additional {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Writes the records that the plan keeps.
+fn write(reply: &Message<'_>, plan: &Plan, out: &mut [u8]) -> Result<usize, Malformed> {
+    let no_room = |_: Overflow| Malformed("longer than its buffer when written again");
+    let header = &reply.header;
+    let mut writer = Writer::new(out, header.id, header.flags, &reply.question).map_err(no_room)?;
+    let mut options: Option<Record<'_>> = None;
+    for record in reply.records() {
+        let record = record?;
+        if !plan.keeps(&record) {
+            continue;
+        }
+        if record.rtype == rtype::OPT {
+            options = Some(record);
+        } else if !writer.copy(&record, record.ttl).map_err(no_room)? {
+            return Err(Malformed("name in a record cannot be read"));
+        }
+    }
+    if let Some(Record { rtype, class, ttl, rdata, .. }) = options {
+        let section = Section::Additional;
+        writer.record(section, &Name::ROOT, rtype, class, ttl, rdata).map_err(no_room)?;
+    }
+    Ok(writer.finish())
 }
