@@ -7,8 +7,7 @@ use super::jobs::Known;
 use super::{Machine, Notice, Output};
 use crate::answer::{self, Notes, Outcome, Source};
 use crate::client::{Client, Query};
-use crate::ede::code;
-use crate::inflight::{Held, Job, Stage, Wait};
+use crate::inflight::{Job, Stage, Wait};
 
 impl Machine {
     /// Answers a job from the reply, or from an older one where the reply is an error.
@@ -114,10 +113,9 @@ impl Machine {
         self.end_try(slot);
         let Some(mut lookup) = self.lookups.remove(slot) else { return };
         while let Some((slot, wait)) = self.jobs.pop_waiter(&mut lookup.waiters) {
-            match (wait, self.jobs.get_mut(slot)) {
-                (Wait::Ahead, Some(job)) if job.stage == Stage::Aaaa => {
-                    job.held = Some(Held::Failure(code::OTHER));
-                }
+            match (wait, self.jobs.get(slot)) {
+                // It is asked for afterwards.
+                (Wait::Ahead, Some(job)) if job.stage == Stage::Aaaa => {}
                 _ => {
                     if let Some(job) = self.take_out(slot) {
                         self.give_up(&job, out);

@@ -5,12 +5,17 @@
 mod support;
 mod talk;
 
+mod ahead;
 mod any;
+mod caching;
 mod clients;
+mod coalescing;
+mod failures;
 mod form;
 mod limits;
 mod matching;
 mod rule;
+mod stale;
 mod tries;
 
 use proxy::Settings;
