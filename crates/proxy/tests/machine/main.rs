@@ -10,11 +10,13 @@ mod any;
 mod caching;
 mod clients;
 mod coalescing;
+mod cookies;
 mod failures;
 mod form;
 mod limits;
 mod matching;
 mod rule;
+mod servers;
 mod stale;
 mod tries;
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dns64::rule::Policy;
-use dns64::wire::{Header, Message, Options, Question, option_code};
+use dns64::wire::{Header, Message, Options, Question, append_option, option_code};
 use proxy::client::{Channel, Client, StreamKind};
 use proxy::machine::{Notice, Shared};
 use proxy::settings::Upstream;
@@ -65,8 +65,7 @@ impl Asked {
 
     /// The value of its COOKIE option.
     pub fn cookie(&self) -> Option<Vec<u8>> {
-        let message = Message::parse(&self.octets).unwrap();
-        Options::of(&message).find(option_code::COOKIE).map(<[u8]>::to_vec)
+        option(&self.octets, option_code::COOKIE)
     }
 
     /// The server's reply with these records, and the question as it was spelled.
@@ -299,4 +298,21 @@ pub fn extended_errors(octets: &[u8]) -> Vec<u16> {
     let options = Options::of(&message);
     let errors = options.iter().filter(|(code, _)| *code == option_code::EXTENDED_ERROR);
     errors.map(|(_, value)| u16::from_be_bytes([value[0], value[1]])).collect()
+}
+
+/// A query with ID 0x1234, RD and these EDNS options.
+pub fn query_with_options(words: &str, options: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut octets = query(0x1234, words, Some((1232, false)));
+    octets.resize(1232, 0);
+    let mut length = Message::parse(&octets).unwrap().question_end() + dns64::rewrite::OPT_LENGTH;
+    for (code, value) in options {
+        length = append_option(&mut octets, length, *code, value);
+    }
+    octets.truncate(length);
+    octets
+}
+
+/// The value of an EDNS option of a message.
+pub fn option(octets: &[u8], code: u16) -> Option<Vec<u8>> {
+    Options::of(&Message::parse(octets).unwrap()).find(code).map(<[u8]>::to_vec)
 }
