@@ -13,12 +13,14 @@ mod coalescing;
 mod cookies;
 mod failures;
 mod form;
+mod hostile;
 mod limits;
 mod matching;
 mod rule;
 mod servers;
 mod stale;
 mod tries;
+mod views;
 
 use proxy::Settings;
 use talk::{Asked, Talk};
