@@ -1,10 +1,12 @@
 //! The form of answers: size, OPT record, flags.
 
-use dns64::wire::{Header, Message, rcode};
+use dns64::wire::{Header, Message, option_code, rcode};
 use proxy::client::StreamKind;
 
 use crate::support::{lines, query, reply};
-use crate::talk::{Talk, settings, settings_with, stream_client};
+use crate::talk::{
+    S, Talk, extended_errors, option, query_with_options, settings, settings_with, stream_client,
+};
 use crate::{A, A_RECORD, AAAA};
 
 #[test]
@@ -116,4 +118,71 @@ fn ad_passes_from_trusted_servers_to_clients_that_know_it() {
         assert!(!header.has(Header::AA));
         talk.over();
     }
+}
+
+/// An answer for a client on this channel that sent these options.
+fn answer_with(kind: StreamKind, options: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut talk = Talk::new(settings());
+    talk.sends(stream_client(1, kind), &query_with_options(A, options));
+    talk.asked_and_told(A, 0, &[A_RECORD]);
+    talk.answer()
+}
+
+#[test]
+fn the_idle_time_is_told_where_a_connection_has_one() {
+    let told = |kind, options: &[(u16, &[u8])]| option(&answer_with(kind, options), option_code::KEEPALIVE);
+    for kind in [StreamKind::Tcp, StreamKind::Tls] {
+        assert_eq!(told(kind, &[(option_code::KEEPALIVE, &[])]), Some(vec![0, 100]));
+    }
+    assert_eq!(told(StreamKind::Other, &[(option_code::KEEPALIVE, &[])]), None, "QUIC");
+    assert_eq!(told(StreamKind::Tcp, &[]), None, "not asked for");
+}
+
+#[test]
+fn encrypted_answers_are_padded_where_the_query_is() {
+    for kind in [StreamKind::Tls, StreamKind::Other] {
+        let padded = answer_with(kind, &[(option_code::PADDING, &[0; 9])]);
+        assert_eq!(padded.len(), 468);
+        assert!(option(&padded, option_code::PADDING).unwrap().iter().all(|&octet| octet == 0));
+    }
+    let open = answer_with(StreamKind::Tcp, &[(option_code::PADDING, &[0; 9])]);
+    assert_eq!(option(&open, option_code::PADDING), None);
+    assert_eq!(option(&answer_with(StreamKind::Tls, &[]), option_code::PADDING), None, "not asked for");
+}
+
+/// Otherwise they would stand between the last record and our OPT record.
+#[test]
+fn octets_after_the_last_record_are_cut() {
+    for (records, edns) in
+        [(&[A_RECORD][..], true), (&[A_RECORD, "opt"], true), (&[A_RECORD], false), (&[], true)]
+    {
+        let mut talk = Talk::new(settings());
+        talk.client_sends(&query(0x1234, A, edns.then_some((1232, false))));
+        let asked = talk.asked(A);
+        let mut octets = asked.reply(0, records);
+        octets.extend([0, 0, 1, 0, 1, 0, 0, 0, 9]);
+        talk.server_sends(&asked, &octets);
+        let answer = talk.answer();
+        let parsed = domain::base::Message::from_octets(&answer[..]).unwrap();
+        assert_eq!(parsed.iter().filter(|record| record.is_ok()).count(), lines(&answer).len());
+        let expected = usize::from(!records.is_empty()) + usize::from(edns);
+        assert_eq!(lines(&answer).len(), expected);
+        talk.over();
+    }
+}
+
+#[test]
+fn why_there_is_no_answer_is_said() {
+    let mut talk = Talk::new(settings_with(|settings| settings.asking.tries = 1));
+    talk.client_sends(&query(0x1234, A, Some((1232, false))));
+    talk.asked(A);
+    talk.wait(S);
+    assert_eq!(extended_errors(&talk.answer()), [22], "no answer");
+    talk.client_sends(&query(0x1234, A, Some((1232, false))));
+    let asked = talk.asked(A);
+    let mut octets = asked.reply(0, &[A_RECORD]);
+    octets.pop();
+    talk.server_sends(&asked, &octets);
+    assert_eq!(extended_errors(&talk.answer()), [24], "nonsense");
+    talk.over();
 }
