@@ -17,14 +17,14 @@ pub fn write(
     out: &mut [u8],
 ) -> Result<(usize, Outcome), Malformed> {
     let (reply, asked) = (source.reply, &source.query.asked);
-    let opt = OptPlace::find(reply)?;
+    let Layout { end, opt } = Layout::of(reply)?;
     let extended = opt.as_ref().map_or(0, |opt| opt.extended_rcode);
     // A client without EDNS would take the low bits of an extended error for something else.
     let rcode = if extended > 0 && !form.has_edns() { rcode::SERVFAIL } else { reply.header.rcode() };
     notes.set_extended_rcode(extended);
     let flags = source.flags(rcode);
     let octets = match &opt {
-        None => copy_head(reply, reply.octets().len(), 0, form.room(out)),
+        None => copy_head(reply, end, 0, form.room(out)),
         Some(opt) if opt.is_last => copy_head(reply, opt.at, 1, form.room(out)),
         Some(_) => {
             let written = copy_without_edns(asked, reply, form.room(out))?;
@@ -39,7 +39,30 @@ pub fn write(
     Ok((form.finish(out, octets, notes), Outcome::default()))
 }
 
-/// Where the OPT record of a message stands.
+/// Where a message ends, whatever octets follow its last record, and where its OPT record stands.
+struct Layout {
+    end: usize,
+    opt: Option<OptPlace>,
+}
+
+impl Layout {
+    fn of(message: &Message<'_>) -> Result<Self, Malformed> {
+        let (mut end, mut opt) = (message.question_end(), None);
+        for record in message.records() {
+            let record = record?;
+            end = record.rdata_position() + record.rdata.len();
+            match &mut opt {
+                Some(OptPlace { is_last, .. }) => *is_last = false,
+                None if record.rtype == rtype::OPT && record.section == Section::Additional => {
+                    opt = Some(OptPlace::of(message, &record)?);
+                }
+                None => {}
+            }
+        }
+        Ok(Self { end, opt })
+    }
+}
+
 struct OptPlace {
     at: usize,
     is_last: bool,
@@ -47,25 +70,9 @@ struct OptPlace {
 }
 
 impl OptPlace {
-    fn find(message: &Message<'_>) -> Result<Option<Self>, Malformed> {
-        let mut found = None;
-        for record in message.records() {
-            let record = record?;
-            match &mut found {
-                Some(Self { is_last, .. }) => *is_last = false,
-                None if record.rtype == rtype::OPT && record.section == Section::Additional => {
-                    found = Some(Self::of(message, &record)?);
-                }
-                None => {}
-            }
-        }
-        Ok(found)
-    }
-
     fn of(message: &Message<'_>, record: &Record<'_>) -> Result<Self, Malformed> {
-        // RDATA is a part of the message; before it stand ten octets and the owner, which is the root.
-        let rdata_at = record.rdata.as_ptr() as usize - message.octets().as_ptr() as usize;
-        let at = rdata_at - OPT_LENGTH;
+        // Before RDATA stand ten octets and the owner, which is the root.
+        let at = record.rdata_position() - OPT_LENGTH;
         if message.octets()[at] != 0 {
             return Err(Malformed("owner of an OPT record is not the root"));
         }

@@ -91,6 +91,11 @@ impl Job {
         }
     }
 
+    /// The same query, waiting for nothing.
+    pub fn again(&self) -> Self {
+        Self::new(self.client, self.query, self.view, self.stage, self.deadline_ns, self.number)
+    }
+
     /// The slot of the lookup it waits for.
     pub fn waits_for(&self, wait: Wait) -> Option<u16> {
         self.waits[wait as usize]

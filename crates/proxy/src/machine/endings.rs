@@ -7,8 +7,7 @@ use super::jobs::Known;
 use super::{Machine, Notice, Output};
 use crate::answer::{self, Notes, Outcome, Source};
 use crate::client::{Client, Query};
-use crate::ede::code;
-use crate::inflight::{Held, Job, Stage, Wait};
+use crate::inflight::{Job, Lookup, Stage, Wait};
 
 impl Machine {
     /// Answers a job from the reply, or from an older one where the reply is an error.
@@ -102,9 +101,20 @@ impl Machine {
 
     /// Makes room: the query that has waited longest is the least likely to be waited for still.
     pub(super) fn evict_oldest_job(&mut self, out: &mut impl Output) {
-        let oldest = self.jobs.oldest();
-        if let Some(job) = oldest.and_then(|slot| self.take_out(slot)) {
-            self.give_up(&job, out);
+        let Some(slot) = self.jobs.oldest() else { return };
+        let Some(job) = self.jobs.get(slot) else { return };
+        let lookups = [Wait::Main, Wait::Ahead].map(|wait| job.waits_for(wait));
+        let Some(job) = self.take_out(slot) else { return };
+        lookups.into_iter().flatten().for_each(|lookup| self.abandon(lookup));
+        self.give_up(&job, out);
+    }
+
+    /// Ends a lookup that nobody waits for any more, where there is no room for those that somebody needs.
+    fn abandon(&mut self, slot: u16) {
+        let unwanted = |lookup: &Lookup| lookup.waiters.is_empty();
+        if self.lookups.room() == 0 && self.lookups.get(slot).is_some_and(unwanted) {
+            self.end_try(slot);
+            self.lookups.remove(slot);
         }
     }
 
@@ -114,10 +124,9 @@ impl Machine {
         self.end_try(slot);
         let Some(mut lookup) = self.lookups.remove(slot) else { return };
         while let Some((slot, wait)) = self.jobs.pop_waiter(&mut lookup.waiters) {
-            match (wait, self.jobs.get_mut(slot)) {
-                (Wait::Ahead, Some(job)) if job.stage == Stage::Aaaa => {
-                    job.held = Some(Held::Failure(code::OTHER));
-                }
+            match (wait, self.jobs.get(slot)) {
+                // It is asked for afterwards.
+                (Wait::Ahead, Some(job)) if job.stage == Stage::Aaaa => {}
                 _ => {
                     if let Some(job) = self.take_out(slot) {
                         self.give_up(&job, out);

@@ -2,7 +2,7 @@
 
 use dns64::reverse::in_addr_arpa;
 use dns64::rule::{self, Step, Treatment};
-use dns64::wire::{Message, Question, rtype};
+use dns64::wire::{Message, Question, rcode, rtype};
 
 use super::recall::{Recalled, Wanted, respelled};
 use super::{Machine, Output};
@@ -16,6 +16,16 @@ pub(super) enum Known<'m> {
     Reply(&'m Message<'m>),
     /// There is none, for the reason of this extended error.
     Failure(u16),
+}
+
+impl Known<'_> {
+    /// Whether it says nothing about the name.
+    fn is_error(&self) -> bool {
+        match self {
+            Self::Reply(reply) => !matches!(reply.header.rcode(), rcode::NOERROR | rcode::NXDOMAIN),
+            Self::Failure(_) => true,
+        }
+    }
 }
 
 /// What follows for a job.
@@ -33,37 +43,55 @@ impl Machine {
     pub(super) fn go_on(&mut self, now_ns: u64, mut job: Job, out: &mut impl Output) {
         loop {
             let wanted = self.wanted(&job, job.stage);
-            let ended = match self.recall(now_ns, &wanted) {
-                Recalled::Fresh { ageing } => {
-                    let ended = self.take_recalled(now_ns, &mut job, out);
-                    if ageing {
-                        self.prefetch(now_ns, &wanted, out);
-                    }
-                    ended
-                }
-                Recalled::Failure(cause) => self.step(now_ns, &mut job, Known::Failure(cause), out),
-                Recalled::Nothing => return self.park(now_ns, job, out),
-            };
-            if ended {
+            let Some(recalled) = self.recall(now_ns, &wanted) else { return self.park(now_ns, job, out) };
+            if self.take_recalled(now_ns, &mut job, &wanted, recalled, out) {
                 return;
             }
         }
     }
 
-    /// Takes the reply in the buffer of recalled ones.
-    fn take_recalled(&mut self, now_ns: u64, job: &mut Job, out: &mut impl Output) -> bool {
-        let recalled = std::mem::take(&mut self.buffers.recalled);
-        let ended = match Message::parse(&recalled) {
+    /// The same for a job that waits in a slot and is at its last question. It stays there while it waits, so that
+    /// those who wait are in the order in which they came.
+    fn go_on_in_slot(&mut self, now_ns: u64, slot: usize, out: &mut impl Output) {
+        let Some(job) = self.jobs.get(slot) else { return };
+        let wanted = self.wanted(job, job.stage);
+        let Some(recalled) = self.recall(now_ns, &wanted) else {
+            return self.attach(now_ns, slot, Wait::Main, out);
+        };
+        let Some(mut job) = self.take_out(slot) else { return };
+        let ended = self.take_recalled(now_ns, &mut job, &wanted, recalled, out);
+        debug_assert!(ended, "no question follows the last one");
+    }
+
+    /// Takes what was recalled; a reply is in its buffer.
+    fn take_recalled(
+        &mut self,
+        now_ns: u64,
+        job: &mut Job,
+        wanted: &Wanted,
+        recalled: Recalled,
+        out: &mut impl Output,
+    ) -> bool {
+        let ageing = match recalled {
+            Recalled::Failure(cause) => return self.step(now_ns, job, Known::Failure(cause), out),
+            Recalled::Fresh { ageing } => ageing,
+        };
+        let octets = std::mem::take(&mut self.buffers.recalled);
+        let ended = match Message::parse(&octets) {
             Ok(reply) => self.step(now_ns, job, Known::Reply(&reply), out),
             Err(_) => self.step(now_ns, job, Known::Failure(code::OTHER), out),
         };
-        self.buffers.recalled = recalled;
+        self.buffers.recalled = octets;
+        if ageing {
+            self.prefetch(now_ns, wanted, out);
+        }
         ended
     }
 
     /// Goes on with what is known; returns whether the job has ended. If not, it is at its next question.
     fn step(&mut self, now_ns: u64, job: &mut Job, known: Known<'_>, out: &mut impl Output) -> bool {
         match self.judge(now_ns, job, known) {
+            Next::AskA { .. } if known.is_error() && self.answer_stale_native(now_ns, job, out) => {}
             Next::AskA { ttl_cap_s } => {
                 job.stage = Stage::A { ttl_cap_s };
                 return false;
@@ -78,33 +106,36 @@ impl Machine {
     pub(super) fn resume(&mut self, now_ns: u64, slot: usize, known: Known<'_>, out: &mut impl Output) {
         let Some(job) = self.jobs.get(slot) else { return };
         let next = self.judge(now_ns, job, known);
-        let Next::AskA { ttl_cap_s } = next else {
-            let Some(job) = self.take_out(slot) else { return };
-            return match next {
-                Next::Answer { strip } => self.answer(now_ns, &job, known, strip, out),
-                Next::Fail(cause) => self.end_without_reply(now_ns, &job, cause, out),
-                Next::AskA { .. } => {}
-            };
-        };
+        if let Next::AskA { ttl_cap_s } = next {
+            let job = job.again();
+            if !known.is_error() || !self.answer_stale_native(now_ns, &job, out) {
+                return self.resume_with_a(now_ns, slot, ttl_cap_s, out);
+            }
+        }
+        let Some(job) = self.take_out(slot) else { return };
+        match next {
+            Next::Answer { strip } => self.answer(now_ns, &job, known, strip, out),
+            Next::Fail(cause) => self.end_without_reply(now_ns, &job, cause, out),
+            Next::AskA { .. } => {}
+        }
+    }
+
+    /// A job in a slot needs A: that is held already, on its way, or still to be asked for.
+    fn resume_with_a(&mut self, now_ns: u64, slot: usize, ttl_cap_s: u32, out: &mut impl Output) {
         let Some(job) = self.jobs.get_mut(slot) else { return };
         job.stage = Stage::A { ttl_cap_s };
-        let held = job.held.take();
-        if held.is_none() && job.waits_for(Wait::Ahead).is_some() {
+        let Some(held) = job.held.take() else {
+            if job.waits_for(Wait::Ahead).is_none() {
+                self.go_on_in_slot(now_ns, slot, out);
+            }
             return;
-        }
-        let Some(mut job) = self.take_out(slot) else { return };
+        };
         match held {
-            Some(Held::Reply(octets)) => {
-                let known = match &Message::parse(&octets) {
-                    Ok(reply) => self.step(now_ns, &mut job, Known::Reply(reply), out),
-                    Err(_) => self.step(now_ns, &mut job, Known::Failure(code::OTHER), out),
-                };
-                debug_assert!(known, "A is the last question");
-            }
-            Some(Held::Failure(cause)) => {
-                self.step(now_ns, &mut job, Known::Failure(cause), out);
-            }
-            None => self.go_on(now_ns, job, out),
+            Held::Failure(cause) => self.resume(now_ns, slot, Known::Failure(cause), out),
+            Held::Reply(octets) => match Message::parse(&octets) {
+                Ok(reply) => self.resume(now_ns, slot, Known::Reply(&reply), out),
+                Err(_) => self.resume(now_ns, slot, Known::Failure(code::OTHER), out),
+            },
         }
     }
 

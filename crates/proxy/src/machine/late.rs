@@ -47,8 +47,11 @@ impl Machine {
     }
 
     fn ask_a_ahead(&mut self, now_ns: u64, slot: usize, out: &mut impl Output) {
-        let waits = |job: &Job| job.waits_for(Wait::Ahead).is_none() && job.held.is_none();
-        if self.jobs.get(slot).is_some_and(waits) {
+        let waits = |job: &&Job| job.waits_for(Wait::Ahead).is_none() && job.held.is_none();
+        let Some(job) = self.jobs.get(slot).filter(waits) else { return };
+        let wanted = self.wanted(job, Stage::A { ttl_cap_s: 0 });
+        // It is a guess that A is needed: nobody else is given up for it.
+        if self.lookups.room() > 0 && !self.is_known(now_ns, &wanted) {
             self.attach(now_ns, slot, Wait::Ahead, out);
         }
     }

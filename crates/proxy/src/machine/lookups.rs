@@ -28,7 +28,8 @@ impl Machine {
             let known = Known::Failure(code::NO_REACHABLE_AUTHORITY);
             return match wait {
                 Wait::Main => self.resume(now_ns, job_slot, known, out),
-                Wait::Ahead => self.hold(now_ns, job_slot, known, out),
+                // It is asked for afterwards.
+                Wait::Ahead => {}
             };
         };
         self.wait_for(job_slot, wait, slot);

@@ -1,10 +1,12 @@
 //! What the cache knows of a question.
 
-use dns64::wire::{CLASS_IN, Message, Name, Question};
+use dns64::wire::{
+    CLASS_IN, Header, Malformed, Message, NAME_LENGTH_MAX, Name, Overflow, Question, Section, Writer,
+};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
-use super::Machine;
+use super::{MESSAGE_OCTETS_MAX, Machine};
 use crate::cache::Key;
 use crate::ids::Random;
 
@@ -56,40 +58,51 @@ impl Hash {
 }
 
 /// What is remembered of a question. A reply is in the buffer of recalled replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Recalled {
     /// A reply in its time of life; `ageing` means that it will end soon and should be asked for again.
-    Fresh {
-        ageing: bool,
-    },
+    Fresh { ageing: bool },
     /// A failure, with its reason as an extended error.
     Failure(u16),
-    Nothing,
 }
 
 impl Machine {
-    /// Looks for a fresh reply, or a failure that is still in force.
-    pub(super) fn recall(&mut self, now_ns: u64, wanted: &Wanted) -> Recalled {
+    /// Looks for a fresh reply, or a failure that is still in force, and counts.
+    pub(super) fn recall(&mut self, now_ns: u64, wanted: &Wanted) -> Option<Recalled> {
+        let recalled = self.look_up(now_ns, wanted);
+        let counter = match recalled {
+            Some(Recalled::Fresh { .. }) => &mut self.stats.cache_hits,
+            Some(Recalled::Failure(_)) => &mut self.stats.failure_hits,
+            None if !wanted.is_shared() => return None,
+            None => &mut self.stats.cache_misses,
+        };
+        *counter += 1;
+        recalled
+    }
+
+    /// Whether nothing need be asked upstream for this question now.
+    pub(super) fn is_known(&mut self, now_ns: u64, wanted: &Wanted) -> bool {
+        // The news that an entry ends soon is told once: here it leads to a question, too.
+        self.look_up(now_ns, wanted).is_some_and(|known| !matches!(known, Recalled::Fresh { ageing: true }))
+    }
+
+    fn look_up(&mut self, now_ns: u64, wanted: &Wanted) -> Option<Recalled> {
         if !wanted.is_shared() {
-            return Recalled::Nothing;
+            return None;
         }
         let (key, cache, buffer) = (wanted.key(), &self.shared.cache, &mut self.buffers.recalled);
         if let Some(found) = cache.get(&key, now_ns, buffer)
             && found.ttl_left_s > 0
         {
-            self.stats.cache_hits += 1;
-            return Recalled::Fresh { ageing: found.ageing && self.settings.caching.prefetch };
+            return Some(Recalled::Fresh { ageing: found.ageing && self.settings.caching.prefetch });
         }
         if self.settings.caching.nxdomain_cut && cache.nxdomain_above(&key, now_ns, buffer).is_some() {
-            self.stats.cache_hits += 1;
-            return Recalled::Fresh { ageing: false };
+            let of_name = &mut self.buffers.respelled;
+            denial_of(&wanted.question, buffer, of_name).ok()?;
+            std::mem::swap(buffer, of_name);
+            return Some(Recalled::Fresh { ageing: false });
         }
-        if let Some(failure) = cache.failure(&key, now_ns) {
-            self.stats.failure_hits += 1;
-            return Recalled::Failure(failure.cause);
-        }
-        self.stats.cache_misses += 1;
-        Recalled::Nothing
+        cache.failure(&key, now_ns).map(|failure| Recalled::Failure(failure.cause))
     }
 
     /// Looks for a reply that may be given in spite of its age (RFC 8767 5); its TTLs are set so.
@@ -105,6 +118,26 @@ impl Machine {
         }
         true
     }
+}
+
+/// Writes the reply that a name above does not exist as the reply to a question below it (RFC 8020 2). Of its records only
+/// those of the authority section belong there; nobody has validated them for this name.
+fn denial_of(question: &Question, above: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let above = Message::parse(above)?;
+    let no_room = |_: Overflow| Malformed("longer than its buffer when written again");
+    let flags = above.header.flags & !Header::AD;
+    // Names may be compressed worse than before; a reply for which this is not enough is asked for.
+    out.resize((2 * above.octets().len() + NAME_LENGTH_MAX).min(MESSAGE_OCTETS_MAX), 0);
+    let mut writer = Writer::new(out, above.header.id, flags, question).map_err(no_room)?;
+    for record in above.records() {
+        let record = record?;
+        if record.section == Section::Authority {
+            writer.copy(&record, record.ttl).map_err(no_room)?;
+        }
+    }
+    let length = writer.finish();
+    out.truncate(length);
+    Ok(())
 }
 
 /// Sets every TTL that is lower to `ttl_s`; the fields of OPT are no TTL.
@@ -158,7 +191,7 @@ pub(super) fn respelled<'b>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dns64::wire::{Header, Section, Writer, rtype};
+    use dns64::wire::rtype;
 
     #[test]
     fn low_ttls_are_raised_and_others_are_not() {

@@ -1,5 +1,6 @@
 //! Upstream servers' replies: matched to their lookup, cleaned, remembered.
 
+use dns64::rewrite::full_rcode;
 use dns64::rule;
 use dns64::scrub::scrub;
 use dns64::wire::{Header, Message, rcode};
@@ -33,13 +34,14 @@ impl Machine {
         else {
             return self.stats.upstream_unexpected += 1;
         };
-        let reply = self.matching(lookup, message);
-        let cookies = self.settings.asking.cookies;
-        let accepted = |reply: &Message<'_>| !cookies || self.upstream_cookies.accepts(upstream, reply);
-        let Some(reply) = reply.filter(accepted) else { return self.mismatch(now_ns, slot, out) };
+        let Some(reply) = self.matching(lookup, message) else { return self.mismatch(now_ns, slot, out) };
+        if self.settings.asking.cookies && !self.upstream_cookies.accepts(upstream, &reply) {
+            return self.distrust(now_ns, slot, out);
+        }
         self.note_answer(now_ns, slot, out);
         self.end_try(slot);
-        if reply.header.has(Header::TC) {
+        // A server that wants a better cookie (RFC 7873 5.3) has sent it with this reply: for the next query.
+        if reply.header.has(Header::TC) || full_rcode(&reply) == Ok(rcode::BADCOOKIE) {
             self.try_stream(now_ns, slot, out);
         } else {
             self.take_reply(now_ns, slot, &reply, out);
@@ -61,10 +63,17 @@ impl Machine {
             .and_then(|message| self.matching(lookup, message))
             // There is no way left to get the rest.
             .filter(|reply| !reply.header.has(Header::TC));
+        let upstream = lookup.upstream;
         let Some(reply) = reply else {
+            if message.is_none() {
+                self.note_silence(now_ns, slot, out);
+            }
             self.end_try(slot);
             return self.retry(now_ns, slot, out);
         };
+        if self.sends_cookies(upstream) {
+            self.upstream_cookies.learn(upstream, &reply);
+        }
         self.note_answer(now_ns, slot, out);
         self.end_try(slot);
         self.take_reply(now_ns, slot, &reply, out);
@@ -81,13 +90,19 @@ impl Machine {
     }
 
     fn mismatch(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
-        self.stats.upstream_mismatched += 1;
         let Some(lookup) = self.lookups.get_mut(slot) else { return };
         lookup.mismatches += 1;
         if lookup.mismatches >= MISMATCHES_MAX {
-            self.end_try(slot);
-            self.try_stream(now_ns, slot, out);
+            return self.distrust(now_ns, slot, out);
         }
+        self.stats.upstream_mismatched += 1;
+    }
+
+    /// Somebody forges answers, or the server has given cookies up: it is asked over a stream, which tells.
+    fn distrust(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
+        self.stats.upstream_mismatched += 1;
+        self.end_try(slot);
+        self.try_stream(now_ns, slot, out);
     }
 
     fn note_answer(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
@@ -106,7 +121,8 @@ impl Machine {
         // data does.
         let unwilling = matches!(reply.header.rcode(), rcode::SERVFAIL | rcode::REFUSED)
             && !rule::failed_validation(reply);
-        if unwilling && self.upstreams.group_len(lookup.group) > 1 && self.may_try_again(now_ns, slot) {
+        let others_left = self.upstreams.group_len(lookup.group) > 1 && self.may_try_again(now_ns, slot);
+        if unwilling && others_left {
             return self.try_next_server(now_ns, slot, out);
         }
         let trusted = self.settings.upstreams[lookup.upstream].trust_ad;
@@ -116,6 +132,7 @@ impl Machine {
                 self.remember(now_ns, slot, &reply);
                 self.complete(now_ns, slot, Known::Reply(&reply), out);
             }
+            None if others_left => self.try_next_server(now_ns, slot, out),
             None => self.fail_lookup(now_ns, slot, code::INVALID_DATA, out),
         }
         self.buffers.scrubbed = buffer;

@@ -23,7 +23,7 @@ impl Machine {
             }
             self.jobs.grow_old(slot);
             let Some(job) = self.jobs.get(slot) else { continue };
-            let again = Job::new(job.client, job.query, job.view, job.stage, job.deadline_ns, job.number);
+            let again = job.again();
             if self.answer_stale(now_ns, &again, out) {
                 self.take_out(slot);
             }
@@ -36,7 +36,7 @@ impl Machine {
         if self.settings.caching.stale.is_none() || !self.shared.cache.keeps() {
             return false;
         }
-        let mut job = Job::new(job.client, job.query, job.view, job.stage, job.deadline_ns, job.number);
+        let mut job = job.again();
         let wanted = self.wanted(&job, job.stage);
         if !self.recall_stale(now_ns, &wanted) {
             return false;
@@ -49,6 +49,20 @@ impl Machine {
             }
             Some(step) => self.send_stale(now_ns, &job, step == Step::StripExcluded, out),
             None => false,
+        }
+    }
+
+    /// Answers a job whose AAAA lookup has failed from an older reply, if nothing need be synthesized then: a failure
+    /// that passes must not lead a site with native addresses through NAT64.
+    pub(super) fn answer_stale_native(&mut self, now_ns: u64, job: &Job, out: &mut impl Output) -> bool {
+        let wanted = self.wanted(job, job.stage);
+        if !self.recall_stale(now_ns, &wanted) {
+            return false;
+        }
+        match self.judge_stale(job) {
+            Some(Step::PassThrough) => self.send_stale(now_ns, job, false, out),
+            Some(Step::StripExcluded) => self.send_stale(now_ns, job, true, out),
+            _ => false,
         }
     }
 

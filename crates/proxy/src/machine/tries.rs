@@ -62,8 +62,9 @@ impl Machine {
         (lookup.id, lookup.way, lookup.sent_ns) = (id, Way::Stream, now_ns);
         let (lookup, upstream) = (*lookup, lookup.upstream);
         let mut buffer = [0; QUERY_OCTETS_MAX];
-        // Over a stream nobody can forge an answer that does not see the question.
-        let length = write_query(&lookup, self.settings.upstreams[upstream].trust_ad, &[], &mut buffer);
+        let mut cookie = [0; COOKIE_OCTETS_MAX];
+        let cookie = self.cookie_for(upstream, &mut cookie);
+        let length = write_query(&lookup, self.settings.upstreams[upstream].trust_ad, cookie, &mut buffer);
         self.lookups.restart(slot, now_ns + self.settings.asking.timeout_ns);
         self.upstreams.sent(upstream);
         self.stats.upstream_stream_queries += 1;
@@ -71,11 +72,17 @@ impl Machine {
     }
 
     fn cookie_for<'c>(&self, upstream: usize, space: &'c mut [u8; COOKIE_OCTETS_MAX]) -> &'c [u8] {
-        if !self.settings.asking.cookies {
+        if !self.sends_cookies(upstream) {
             return &[];
         }
         let length = self.upstream_cookies.write(upstream, space);
         &space[..length]
+    }
+
+    /// Whether a server gets cookies: where only streams are used, nobody can forge an answer that does not see the
+    /// question. After an answer over UDP the stream tells what cookies the server has.
+    pub(super) fn sends_cookies(&self, upstream: usize) -> bool {
+        self.settings.asking.cookies && !self.settings.upstreams[upstream].stream_only
     }
 
     /// Goes on after a try without a usable answer: another try, or the end.
@@ -99,7 +106,10 @@ impl Machine {
 
     pub(super) fn try_next_server(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
         let Some(lookup) = self.lookups.get_mut(slot) else { return };
-        lookup.upstream = self.upstreams.after(lookup.group, lookup.upstream, now_ns);
+        let Some(next) = self.upstreams.after(lookup.group, lookup.upstream, now_ns) else {
+            return self.fail_lookup(now_ns, slot, code::NO_REACHABLE_AUTHORITY, out);
+        };
+        lookup.upstream = next;
         self.stats.retries += 1;
         self.try_once(now_ns, slot, out);
     }
@@ -108,14 +118,17 @@ impl Machine {
     pub(super) fn end_tries(&mut self, now_ns: u64, out: &mut impl Output) {
         while let Some((slot, _)) = self.lookups.first_due().filter(|&(_, due_ns)| due_ns <= now_ns) {
             self.stats.timeouts += 1;
-            if let Some(lookup) = self.lookups.get(slot) {
-                let upstream = lookup.upstream;
-                if self.upstreams.timed_out(upstream, now_ns) {
-                    out.notice(Notice::UpstreamDown(upstream));
-                }
-            }
+            self.note_silence(now_ns, slot, out);
             self.end_try(slot);
             self.retry(now_ns, slot, out);
+        }
+    }
+
+    /// The server of a lookup did not answer the current try.
+    pub(super) fn note_silence(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
+        let Some(lookup) = self.lookups.get(slot) else { return };
+        if self.upstreams.timed_out(lookup.upstream, now_ns) {
+            out.notice(Notice::UpstreamDown(lookup.upstream));
         }
     }
 

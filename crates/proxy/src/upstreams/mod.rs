@@ -18,7 +18,7 @@ pub struct UpstreamCounts {
     pub queries: u64,
     /// Answers that belong to them.
     pub answers: u64,
-    /// Tries without an answer in time.
+    /// Tries without an answer: none in time, or the stream ended.
     pub timeouts: u64,
     /// Queries in flight.
     pub in_flight: usize,
@@ -131,15 +131,14 @@ impl Upstreams {
         }
     }
 
-    /// The server to try after this one: the next usable one of its group, else the next one.
-    pub fn after(&self, group: usize, upstream: usize, now_ns: u64) -> usize {
-        let Some(group) = self.groups.get(group).filter(|group| !group.is_empty()) else { return upstream };
+    /// The server to try after this one: the next of its group that is up and has room, else the next that has room.
+    pub fn after(&self, group: usize, upstream: usize, now_ns: u64) -> Option<usize> {
+        let group = self.groups.get(group)?;
         let at = group.iter().position(|&member| member == upstream).unwrap_or(0);
-        let in_turn = |step: usize| group[(at + step) % group.len()];
-        (1..=group.len())
-            .map(in_turn)
+        let in_turn = || (1..=group.len()).map(|step| group[(at + step) % group.len()]);
+        in_turn()
             .find(|&next| self.is_usable(next, now_ns))
-            .unwrap_or_else(|| in_turn(1))
+            .or_else(|| in_turn().find(|&next| self.has_room(next)))
     }
 
     /// A query leaves for the server.
@@ -237,11 +236,11 @@ mod tests {
         assert!(upstreams.pause(1, 0, PAUSE_NS), "news");
         assert!(!upstreams.pause(1, 0, PAUSE_NS), "no news");
         assert_eq!(shares(&upstreams, &mut random, 1)[1], 0);
-        assert_eq!(upstreams.after(0, 0, 1), 2);
-        assert_eq!(upstreams.after(0, 0, PAUSE_NS), 1, "given another chance");
+        assert_eq!(upstreams.after(0, 0, 1), Some(2));
+        assert_eq!(upstreams.after(0, 0, PAUSE_NS), Some(1), "given another chance");
         assert!(upstreams.answered(1, MS), "it was down");
         assert!(!upstreams.answered(1, MS));
-        assert_eq!(upstreams.after(0, 0, 1), 1);
+        assert_eq!(upstreams.after(0, 0, 1), Some(1));
     }
 
     #[test]
@@ -250,9 +249,9 @@ mod tests {
         for _ in 1..FAILURES_MAX {
             assert!(!upstreams.timed_out(1, 0));
         }
-        assert_eq!(upstreams.after(0, 0, 1), 1);
+        assert_eq!(upstreams.after(0, 0, 1), Some(1));
         assert!(upstreams.timed_out(1, 0));
-        assert_eq!(upstreams.after(0, 0, 1), 0, "the only one that is up");
+        assert_eq!(upstreams.after(0, 0, 1), Some(0), "the only one that is up");
         let (mut alone, _) = super::tests::upstreams(1);
         alone.pause(0, 0, PAUSE_NS);
         assert_eq!(alone.choose(0, 1, &mut random), Some(0), "the only one is always asked");
@@ -267,6 +266,7 @@ mod tests {
         assert_eq!(shares(&upstreams, &mut random, 0), [0, 3000]);
         upstreams.sent(1);
         assert_eq!(upstreams.choose(0, 0, &mut random), None);
+        assert_eq!(upstreams.after(0, 0, 0), None);
         upstreams.ended(0);
         assert_eq!(upstreams.choose(0, 0, &mut random), Some(0));
     }
