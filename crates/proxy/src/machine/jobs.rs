@@ -9,6 +9,9 @@ use super::{Machine, Output};
 use crate::ede::code;
 use crate::inflight::{Held, Job, Stage, Wait};
 
+/// The longest reply that is held for a job, in octets: whatever servers send, a job costs no more memory.
+const HELD_OCTETS_MAX: usize = 4_096;
+
 /// What is known of the question that a job is at.
 #[derive(Clone, Copy)]
 pub(super) enum Known<'m> {
@@ -145,10 +148,12 @@ impl Machine {
         if job.stage != Stage::Aaaa {
             return self.resume(now_ns, slot, known, out);
         }
-        job.held = Some(match known {
-            Known::Reply(reply) => Held::Reply(reply.octets().into()),
-            Known::Failure(cause) => Held::Failure(cause),
-        });
+        job.held = match known {
+            // It is in the cache, or asked for again.
+            Known::Reply(reply) if reply.octets().len() > HELD_OCTETS_MAX => None,
+            Known::Reply(reply) => Some(Held::Reply(reply.octets().into())),
+            Known::Failure(cause) => Some(Held::Failure(cause)),
+        };
     }
 
     /// Puts a job into a slot and lets it wait for its lookup.
