@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(upstreams.after(0, 0, 1), Some(1));
         assert!(upstreams.timed_out(1, 0));
         assert_eq!(upstreams.after(0, 0, 1), Some(0), "the only one that is up");
-        let (mut alone, _) = super::tests::upstreams(1);
+        let (mut alone, _) = tests::upstreams(1);
         alone.pause(0, 0, PAUSE_NS);
         assert_eq!(alone.choose(0, 1, &mut random), Some(0), "the only one is always asked");
     }
