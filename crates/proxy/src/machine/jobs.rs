@@ -76,8 +76,11 @@ impl Machine {
         out: &mut impl Output,
     ) -> bool {
         let ageing = match recalled {
-            Recalled::Failure(cause) => return self.step(now_ns, job, Known::Failure(cause), out),
             Recalled::Fresh { ageing } => ageing,
+            Recalled::Failure(cause) => {
+                job.failed_before = true;
+                return self.step(now_ns, job, Known::Failure(cause), out);
+            }
         };
         let octets = std::mem::take(&mut self.buffers.recalled);
         let ended = match Message::parse(&octets) {
@@ -96,7 +99,7 @@ impl Machine {
         match self.judge(now_ns, job, known) {
             Next::AskA { .. } if known.is_error() && self.answer_stale_native(now_ns, job, out) => {}
             Next::AskA { ttl_cap_s } => {
-                job.stage = Stage::A { ttl_cap_s };
+                (job.stage, job.failed_before) = (Stage::A { ttl_cap_s }, false);
                 return false;
             }
             Next::Answer { strip } => self.answer(now_ns, job, known, strip, out),
