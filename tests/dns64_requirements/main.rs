@@ -2,10 +2,14 @@
 //! that the test plays. The points of RFC 6147 are numbered as in docs.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod cache;
+mod dnssec;
+mod own_names;
 mod prefixes;
 mod rule;
 #[path = "../support/mod.rs"]
 mod support;
+mod wishes;
 
 /// What most conversations are about.
 const AAAA: &str = "www.example.com AAAA";

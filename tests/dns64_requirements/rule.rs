@@ -164,7 +164,11 @@ fn point_07_the_ttl_is_600_s_at_most_without_a_soa() {
 fn point_09_a_is_asked_for_afterwards_by_default() {
     let (upstream, server) = ipv4_only("");
     upstream.does(AAAA, |_| Vec::new());
-    assert!(ask(AAAA).within(Duration::from_millis(300), [0, 0, 0, 0, 0, 0, 0, 1].into(), server.address()).is_none());
+    assert!(
+        ask(AAAA)
+            .within(Duration::from_millis(300), [0, 0, 0, 0, 0, 0, 0, 1].into(), server.address())
+            .is_none()
+    );
     upstream.was_asked(&[AAAA]);
 }
 
