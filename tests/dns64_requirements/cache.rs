@@ -140,7 +140,7 @@ fn rfc_8767_a_failure_leads_to_the_stale_answer_at_once() {
 #[test]
 fn rfc_8767_stale_answers_keep_their_dns64_state() {
     let lines: [(&str, u8, &[&str]); 2] =
-        [(AAAA, 0, &["ns example.com 1 SOA 1"]), (A, 0, &["an www.example.com 1 A 192.0.2.1"])];
+        [(AAAA, 0, &["ns example.com 1 SOA 60"]), (A, 0, &["an www.example.com 1 A 192.0.2.1"])];
     let (upstream, server) = expired(&lines, "cache.stale_client_timer_ms = 100");
     upstream.is_silent_on(AAAA);
     upstream.is_silent_on(A);

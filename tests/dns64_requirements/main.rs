@@ -4,8 +4,10 @@
 
 mod cache;
 mod dnssec;
+mod matching;
 mod own_names;
 mod prefixes;
+mod protocol;
 mod rule;
 #[path = "../support/mod.rs"]
 mod support;

@@ -160,7 +160,7 @@ fn configurations_that_do_harm_are_warned_of() {
     for (more, about) in [
         ("dns64.strict_well_known = false\nprefixes = ['64:ff9b::/96']", "64:ff9b::/96"),
         ("allow = ['0.0.0.0/0']", "0.0.0.0/0"),
-        ("dns64.exclude = []", "::ffff:0:0/96"),
+        ("dns64.exclude = ['2001:db8::/32']", "2001:db8:64::/96"),
     ] {
         let output = File::new(&config_text(&upstream, more)).run(&["--check-config"]);
         let words = String::from_utf8(output.stderr).unwrap();

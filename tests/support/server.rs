@@ -59,7 +59,7 @@ pub fn config_text(upstreams: &[SocketAddr], more: &str) -> String {
         ("upstream.ports", "4"),
         ("upstream.loop_probe", "false"),
     ] {
-        let top = more.split("\n[").next().unwrap_or_default();
+        let top = if more.starts_with('[') { "" } else { more.split("\n[").next().unwrap_or_default() };
         if !top.lines().any(|line| line.split(" =").next() == Some(key)) {
             text += &format!("{key} = {value}\n");
         }
