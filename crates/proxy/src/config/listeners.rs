@@ -79,6 +79,7 @@ pub(super) fn tls(place: &Place<'_>, raw: &RawTls) -> Result<Option<TlsFiles>> {
             certificates(&files.certificate)
                 .map_err(|reason| place.value_error("tls.certificate", certificate, reason))?;
             private_key(&files.key).map_err(|reason| place.value_error("tls.key", key, reason))?;
+            pair(&files).map_err(|reason| place.value_error("tls.certificate", certificate, reason))?;
             Ok(Some(files))
         }
     }
@@ -107,6 +108,12 @@ fn private_key(path: &Path) -> std::result::Result<(), String> {
     key.map(drop).map_err(|error| {
         format!("no private key in it: write a PEM file of a key without a password ({error})")
     })
+}
+
+/// Checks that certificate and key belong together and can be used.
+fn pair(files: &TlsFiles) -> std::result::Result<(), String> {
+    let (certificate, key) = (read(&files.certificate)?, read(&files.key)?);
+    streams::ServerTls::from_pem(&certificate, &key).map(drop).map_err(|error| error.to_string())
 }
 
 fn read(path: &Path) -> std::result::Result<Vec<u8>, String> {

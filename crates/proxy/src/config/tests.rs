@@ -16,17 +16,15 @@ use tempfile::TempDir;
 use super::*;
 use crate::settings::AQuery;
 
-/// PEM files with nothing in them that could be used: only their form is read here.
-const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
-const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
-
 /// A directory with a certificate, a key and a configuration file that is not written.
 struct Home(TempDir);
 
 impl Home {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        for (name, text) in [("certificate.pem", CERTIFICATE), ("key.pem", KEY)] {
+        let made = rcgen::generate_simple_self_signed(["dns.example".to_owned()]).unwrap();
+        let files = [("certificate.pem", made.cert.pem()), ("key.pem", made.signing_key.serialize_pem())];
+        for (name, text) in files {
             let path = directory.path().join(name);
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();

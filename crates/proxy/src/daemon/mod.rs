@@ -71,7 +71,7 @@ const EXIT_ENVIRONMENT: u8 = 3;
 pub fn main<S, F>(start: F) -> ExitCode
 where
     S: Service,
-    F: FnOnce(&Config, Vec<GivenSocket>, Services, OnEnd) -> Result<S, S::Error>,
+    F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd) -> Result<S, S::Error>,
 {
     let CommandLine { config: file, check_config, task } = CommandLine::parse();
     if let Some(Task::Control(control)) = task {

@@ -46,7 +46,7 @@ pub(super) struct Daemon<S> {
 pub(super) fn run<S, F>(config: Config, file: PathBuf, start: F) -> Result<(), String>
 where
     S: Service,
-    F: FnOnce(&Config, Vec<GivenSocket>, Services, OnEnd) -> Result<S, S::Error>,
+    F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd) -> Result<S, S::Error>,
 {
     let account = privileges::account(&config)?;
     let given = net::given::take().map_err(|error| error.to_string())?;
@@ -86,7 +86,7 @@ impl Program {
     ) -> Result<(), String>
     where
         S: Service,
-        F: FnOnce(&Config, Vec<GivenSocket>, Services, OnEnd) -> Result<S, S::Error>,
+        F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd) -> Result<S, S::Error>,
     {
         let cannot = |what: &'static str| move |error: std::io::Error| format!("cannot {what}: {error}");
         let Self { config, file, log, notify, account, mut steps } = self;
@@ -103,7 +103,7 @@ impl Program {
         let ended = mailbox.clone();
         let on_end: OnEnd = Arc::new(move || ended.send(Event::Ended));
         let services = Services { log: log.clone(), tap: tap.clone() };
-        let service = start(&config, given, services, on_end).map_err(|error| error.to_string())?;
+        let service = start(&config, given, &services, &on_end).map_err(|error| error.to_string())?;
         steps.extend(privileges::after_start(&config, account.as_ref())?);
         let (began, began_s) = (Instant::now(), net::clock::realtime_ns() as f64 / NS_PER_S);
         Daemon {

@@ -2,7 +2,7 @@
 //!
 //! A client's query becomes a *job*. A job needs the reply to one question, and sometimes to a second: AAAA, then A. Each
 //! reply comes from the cache or from a *lookup*, which all jobs with the same question share. So every job walks the
-//! same loop ([`jobs`]): recall what is known, judge it by the DNS64 rule, and answer, ask for more or fail. [`lookups`]
+//! same loop (`jobs`): recall what is known, judge it by the DNS64 rule, and answer, ask for more or fail. `lookups`
 //! is what happens upstream: tries, servers, timeouts.
 
 mod clients;

@@ -155,7 +155,7 @@ impl Machine {
 
 /// The reply without what does not belong to its question, and without an AD bit that is not to be believed. `None` for
 /// one that cannot be read to its end.
-fn cleaned<'b>(reply: &Message<'b>, trusted: bool, buffer: &'b mut Vec<u8>) -> Option<Message<'b>> {
+fn cleaned<'b>(reply: &Message<'b>, trusted: bool, buffer: &'b mut [u8]) -> Option<Message<'b>> {
     let scrubbed = scrub(reply, buffer).ok()?;
     let unbelieved = reply.header.has(Header::AD) && !trusted;
     let octets = match scrubbed {

@@ -19,6 +19,8 @@ pub(super) struct Listening {
     pub address: SocketAddr,
     /// The number of its UDP socket in every thread; others have none there.
     pub lane: Option<usize>,
+    /// The room of the streams listens there.
+    pub has_stream: bool,
 }
 
 /// What changes: everything is open, and nothing has changed yet.
@@ -55,7 +57,7 @@ impl Plan {
                         .any(|taken| taken.address == known.address && taken.listen == *listen)
             });
             match known {
-                Some(known) => plan.keep(config, number, known),
+                Some(known) => plan.keep(config, number, known)?,
                 None => plan.add(config, number, *listen, &mut next_lane, given)?,
             }
         }
@@ -64,15 +66,20 @@ impl Plan {
         Ok(plan)
     }
 
-    fn keep(&mut self, config: &Config, number: usize, known: &Listening) {
-        self.listening.push(*known);
+    fn keep(&mut self, config: &Config, number: usize, known: &Listening) -> Result<(), ServerError> {
+        self.listening.push(Listening { has_stream: config.streams.connections > 0, ..*known });
         if let Some(lane) = known.lane {
             self.keep.push((lane, number));
         }
         if config.streams.connections > 0 {
-            let socket = ListenSocket::Kept(known.address);
+            let socket = if known.has_stream {
+                ListenSocket::Kept(known.address)
+            } else {
+                ListenSocket::Tcp(stream_listener(known.address)?)
+            };
             self.push_stream(config, number, known.listen.protocol, socket);
         }
+        Ok(())
     }
 
     fn add(
@@ -112,7 +119,7 @@ impl Plan {
         if let Some(socket) = socket {
             self.push_stream(config, number, listen.protocol, socket);
         }
-        self.listening.push(Listening { listen, address, lane });
+        self.listening.push(Listening { listen, address, lane, has_stream: streams });
         Ok(())
     }
 

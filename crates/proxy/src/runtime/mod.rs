@@ -68,8 +68,8 @@ impl Server {
     pub fn start(
         config: &Config,
         mut given: Vec<GivenSocket>,
-        services: Services,
-        on_end: OnEnd,
+        services: &Services,
+        on_end: &OnEnd,
     ) -> Result<Self, ServerError> {
         let threads = threads(config)?;
         let inboxes: Arc<[Arc<Inbox>]> = (0..threads)
@@ -91,7 +91,7 @@ impl Server {
         };
         let adoptions = server.prepare(config, plan, threads, 0)?;
         for (number, (first, inbox)) in adoptions.into_iter().zip(inboxes.iter()).enumerate() {
-            match server.spawn(number, first, inbox, &services, on_end.clone()) {
+            match server.spawn(number, first, inbox, services, on_end.clone()) {
                 Ok(worker) => server.workers.push(worker),
                 Err(error) => {
                     let _ = server.stop();
@@ -287,8 +287,11 @@ impl Server {
         )?;
         let cpus = &self.config.cpus;
         let cpu = (!cpus.is_empty()).then(|| cpus[number % cpus.len()]);
+        let process = self.config.process.clone();
         let run = move || {
             let _notice = OnDrop(on_end);
+            crate::privileges::shed_thread(&process)
+                .map_err(|error| ServerError::System("give up the capabilities of a thread", error))?;
             if let Some(cpu) = cpu {
                 net::cpu::pin(cpu)
                     .map_err(|error| ServerError::System("pin a thread to its processor", error))?;

@@ -201,7 +201,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn upstreams(count: usize) -> (Upstreams, Random) {
+    fn given(count: usize) -> (Upstreams, Random) {
         let settings = Settings {
             upstreams: vec![settings::Upstream::default(); count],
             groups: vec![(0..count).collect()],
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_fast_one_is_asked_most_and_the_slow_one_still() {
-        let (mut upstreams, mut random) = upstreams(3);
+        let (mut upstreams, mut random) = given(3);
         for (upstream, rtt_ns) in [(0, 10 * MS), (1, MS), (2, 30 * MS)] {
             for _ in 0..20 {
                 upstreams.answered(upstream, rtt_ns);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_dead_are_left_out_for_a_while() {
-        let (mut upstreams, mut random) = upstreams(3);
+        let (mut upstreams, mut random) = given(3);
         assert!(upstreams.pause(1, 0, PAUSE_NS), "news");
         assert!(!upstreams.pause(1, 0, PAUSE_NS), "no news");
         assert_eq!(shares(&upstreams, &mut random, 1)[1], 0);
@@ -245,21 +245,21 @@ mod tests {
 
     #[test]
     fn a_few_timeouts_do_not_condemn_a_server() {
-        let (mut upstreams, mut random) = upstreams(2);
+        let (mut upstreams, mut random) = given(2);
         for _ in 1..FAILURES_MAX {
             assert!(!upstreams.timed_out(1, 0));
         }
         assert_eq!(upstreams.after(0, 0, 1), Some(1));
         assert!(upstreams.timed_out(1, 0));
         assert_eq!(upstreams.after(0, 0, 1), Some(0), "the only one that is up");
-        let (mut alone, _) = super::tests::upstreams(1);
+        let (mut alone, _) = given(1);
         alone.pause(0, 0, PAUSE_NS);
         assert_eq!(alone.choose(0, 1, &mut random), Some(0), "the only one is always asked");
     }
 
     #[test]
     fn a_server_has_no_more_in_flight_than_it_may() {
-        let (mut upstreams, mut random) = upstreams(2);
+        let (mut upstreams, mut random) = given(2);
         upstreams.list[0].in_flight_max = 1;
         upstreams.list[1].in_flight_max = 1;
         upstreams.sent(0);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn sockets_change_after_a_few_queries() {
-        let (mut upstreams, mut random) = upstreams(1);
+        let (mut upstreams, mut random) = given(1);
         let sockets: Vec<usize> = (0..400).map(|_| upstreams.socket(0, &mut random)).collect();
         assert!(sockets.chunks(4).all(|four| four.iter().all(|socket| *socket == four[0])));
         let different: std::collections::HashSet<_> = sockets.iter().collect();

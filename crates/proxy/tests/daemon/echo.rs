@@ -24,8 +24,8 @@ impl Echo {
     pub fn start(
         config: &Config,
         given: Vec<GivenSocket>,
-        _services: Services,
-        on_end: OnEnd,
+        _services: &Services,
+        on_end: &OnEnd,
     ) -> Result<Self, String> {
         let taken = given.into_iter().find_map(|given| match given.socket {
             Socket::Udp(socket) => Some(Ok(socket)),
@@ -37,7 +37,7 @@ impl Echo {
         let address = socket.local_addr().map_err(|error| error.to_string())?;
         let echoed = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&echoed);
-        let process = config.process.clone();
+        let (process, on_end) = (config.process.clone(), OnEnd::clone(on_end));
         let thread = std::thread::spawn(move || {
             proxy::privileges::shed_thread(&process).unwrap();
             echo(&socket, &count);

@@ -58,7 +58,7 @@ fn harmful_configurations_are_warned_about() {
 #[test]
 fn files_open_to_all_or_without_a_use_are_warned_about() {
     let home = Home::new();
-    std::fs::write(home.path("open.pem"), super::KEY).unwrap();
+    std::fs::copy(home.path("key.pem"), home.path("open.pem")).unwrap();
     std::fs::set_permissions(home.path("open.pem"), Permissions::from_mode(0o644)).unwrap();
     let open = "listen = ['tls://[::]']\nupstreams = ['192.0.2.1']\n\
                 [tls]\ncertificate = 'certificate.pem'\nkey = 'open.pem'";
