@@ -82,11 +82,12 @@ fn rfc_5452_repeated_mismatches_lead_to_tcp() {
         if query.over_tcp {
             return vec![Packet::Reply(query.reply(0, &[A_RECORD]))];
         }
+        // The forger has guessed the ID, and cannot know the question.
         let mut octets = query.reply(0, &[FORGED]);
-        octets[0] ^= 1;
-        (0..200).map(|_| Packet::Reply(octets.clone())).collect()
+        octets[13] = b'x';
+        (0..3).map(|_| Packet::Reply(octets.clone())).collect()
     });
-    let server = Server::before(&upstream, "upstream.timeout_ms = 2000");
+    let server = Server::before(&upstream, "upstream.timeout_ms = 2000\nupstream.tries = 1");
     server.ask(A).is(0, &[A_RECORD]);
     assert!(upstream.received().last().unwrap().over_tcp);
 }
@@ -95,13 +96,14 @@ fn rfc_5452_repeated_mismatches_lead_to_tcp() {
 fn rfc_5452_ids_and_ports_vary() {
     let upstream = Upstream::start();
     let server = Server::before(&upstream, "upstream.ports = 64");
-    for n in 0..100 {
+    for n in 0..200 {
         server.ask(&format!("n{n}.example.com A"));
     }
     let received = upstream.received();
     let ids: HashSet<u16> = received.iter().map(Query::id).collect();
     let ports: HashSet<u16> = received.iter().map(|query| query.from.port()).collect();
-    assert!(ids.len() > 90 && ports.len() > 30, "{} IDs, {} ports", ids.len(), ports.len());
+    // Four queries go from a port before another is drawn.
+    assert!(ids.len() > 190 && ports.len() > 20, "{} IDs, {} ports", ids.len(), ports.len());
 }
 
 #[test]
