@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod cache;
+mod clients;
 mod dnssec;
+mod encrypted;
 mod matching;
 mod own_names;
 mod prefixes;

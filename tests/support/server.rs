@@ -8,6 +8,11 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use super::client::{Answer, ask};
 use super::upstream::Upstream;
 
+/// The signal that has dns64d read its configuration again.
+pub const HANGUP: i32 = 1;
+/// The signal that ends it.
+pub const TERMINATE: i32 = 15;
+
 /// A configuration file that goes with the test.
 pub struct File {
     pub directory: tempfile::TempDir,
@@ -128,6 +133,13 @@ impl Server {
 
     pub fn signal(&self, signal: i32) {
         net::process::signal(self.pid(), signal).unwrap();
+    }
+
+    /// Has it read its configuration again, which must succeed.
+    pub fn reload(&mut self) {
+        self.signal(HANGUP);
+        let line = self.hear(" event=reload ");
+        assert!(line.contains("level=info"), "{line}");
     }
 
     /// Reads the log up to a line with these words, which it returns.
