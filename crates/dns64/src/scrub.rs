@@ -8,7 +8,7 @@ mod tests;
 
 use crate::rewrite::TYPE_TSIG;
 use crate::wire::{Malformed, Message, Name, Overflow, Record, Section, Writer, rtype};
-use plan::Plan;
+use plan::{Plan, is_of_type};
 
 /// Takes out of a reply what does not belong to its question.
 ///
@@ -17,7 +17,7 @@ use plan::Plan;
 /// were but for the counts, the OPT record at the end.
 ///
 /// 1. Of the answer section stays the chain of CNAME and DNAME records from the question, and what its last name has
-///    ([`crate::chain`]).
+///    of the type asked for ([`crate::chain`]).
 /// 2. Of the authority section stay the records of the names of the chain and of those above them; the NSEC and NSEC3
 ///    records of the zones that are named there, which prove that something does not exist; and their signatures.
 /// 3. Of the additional section stay the records of the names of the chain and of those that the RDATA of the records
@@ -50,7 +50,11 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
     for record in reply.records() {
         let record = record?;
         let plain = match record.section {
-            Section::Answer => record.owner_is_question_pointer() && record.rtype != rtype::CNAME,
+            Section::Answer => {
+                record.owner_is_question_pointer()
+                    && record.rtype != rtype::CNAME
+                    && is_of_type(&record, question.qtype)
+            }
             Section::Authority => question.name.is_under(&record.owner()?),
             Section::Additional => {
                 options += 1;

@@ -1,7 +1,7 @@
 //! Which records of a reply belong to its question.
 
 use super::{Malformed, Message, Name, Record, Section, TYPE_TSIG, rtype};
-use crate::chain::{LINKS_MAX, follow_to_end, signed_type};
+use crate::chain::{LINKS_MAX, Place, follow_to_end, signed_type};
 use crate::wire::{CLASS_IN, names_in_rdata};
 
 /// The longest message, in octets.
@@ -33,6 +33,11 @@ const SIGNER_AT: usize = 18;
 
 /// The names of a chain: of each link, and of its end.
 type Chain = Names<{ LINKS_MAX + 2 }>;
+
+/// Whether a record at the end of a chain answers a question for this type: it has that type, or signs it.
+pub(super) fn is_of_type(record: &Record<'_>, qtype: u16) -> bool {
+    record.rtype == qtype || qtype == rtype::ANY || signed_type(record) == Some(qtype)
+}
 
 /// The records to keep.
 pub(super) struct Plan {
@@ -75,9 +80,11 @@ impl Plan {
         let asked = &reply.question;
         if asked.qclass == CLASS_IN && asked.qtype != rtype::ANY {
             check_links(reply)?;
-            let end = follow_to_end(reply, &asked.name, |_, name, record| {
+            let end = follow_to_end(reply, &asked.name, |place, name, record| {
                 note(name);
-                self.mark(record);
+                if place == Place::Link || is_of_type(record, asked.qtype) {
+                    self.mark(record);
+                }
                 Ok::<_, Malformed>(())
             })?;
             note(&end);

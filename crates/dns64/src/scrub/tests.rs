@@ -105,10 +105,18 @@ fn assert_kept(kept: &[Described<'_>], others: &[Described<'_>]) {
 }
 
 #[test]
-fn the_answer_keeps_what_the_name_has() {
+fn the_answer_keeps_what_the_name_has_of_the_type() {
+    let [signed, foreign] = [rtype::A, rtype::AAAA].map(signature);
     assert_kept(
-        &[address(ANSWER, QUESTION), address(ANSWER, QUESTION)],
         &[
+            address(ANSWER, QUESTION),
+            address(ANSWER, QUESTION),
+            (ANSWER, QUESTION, rtype::RRSIG, &signed, Some("shop.test")),
+        ],
+        &[
+            (ANSWER, QUESTION, rtype::RRSIG, &foreign, Some("shop.test")),
+            (ANSWER, QUESTION, rtype::AAAA, &[9; 16], None),
+            opaque(ANSWER, QUESTION, rtype::TXT),
             address(ANSWER, "bank.test"),
             address(ANSWER, "shop.test"),
             address(ANSWER, "a.www.shop.test"),

@@ -1,0 +1,24 @@
+//! The requirements of a DNS64 server, point by point, against the real dns64d: between a client and upstream servers
+//! that the test plays. The points of RFC 6147 are numbered as in docs.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod cache;
+mod clients;
+mod dnssec;
+mod encrypted;
+mod matching;
+mod own_names;
+mod prefixes;
+mod protocol;
+mod rule;
+#[path = "../support/mod.rs"]
+mod support;
+mod wishes;
+
+/// What most conversations are about.
+const AAAA: &str = "www.example.com AAAA";
+const A: &str = "www.example.com A";
+/// The SOA record of a denial: it lets nothing live longer than 60 s.
+const SOA: &str = "ns example.com 60 SOA 60";
+const A_RECORD: &str = "an www.example.com 300 A 192.0.2.1";
+const SYNTHESIZED: &str = "an www.example.com 60 AAAA 2001:db8:64::c000:201";
