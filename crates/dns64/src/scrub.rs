@@ -7,7 +7,7 @@ mod plan;
 mod tests;
 
 use crate::rewrite::TYPE_TSIG;
-use crate::wire::{Malformed, Message, Name, Overflow, Record, Section, Writer, rtype};
+use crate::wire::{CLASS_IN, Malformed, Message, Name, Overflow, Record, Section, Writer, rtype};
 use plan::{Plan, is_of_type};
 
 /// Takes out of a reply what does not belong to its question.
@@ -26,13 +26,17 @@ use plan::{Plan, is_of_type};
 ///    additional section.
 ///
 /// # Errors
-/// Malformed records, a chain that is too long or a loop, or a reply that does not fit into `out`.
+/// Malformed records, to which address records with RDATA of another length count; a chain that is too long or a loop;
+/// or a reply that does not fit into `out`.
 pub fn scrub(reply: &Message<'_>, out: &mut [u8]) -> Result<Option<usize>, Malformed> {
     if is_plain(reply)? {
         return Ok(None);
     }
     // Names and number of the OPT record are checked here.
     reply.edns()?;
+    for record in reply.records() {
+        check_address(&record?)?;
+    }
     let plan = Plan::of(reply)?;
     for record in reply.records() {
         if !plan.keeps(&record?) {
@@ -49,6 +53,7 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
     let mut options = 0;
     for record in reply.records() {
         let record = record?;
+        check_address(&record)?;
         let plain = match record.section {
             Section::Answer => {
                 record.owner_is_question_pointer()
@@ -58,7 +63,8 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
             Section::Authority => question.name.is_under(&record.owner()?),
             Section::Additional => {
                 options += 1;
-                record.rtype == rtype::OPT && options == 1
+                // Anything but one octet is no root (RFC 6891 6.1.2): such a record is looked at below.
+                record.rtype == rtype::OPT && options == 1 && reply.octets()[record.position()] == 0
             }
         };
         if !plain || record.class != question.qclass && record.section != Section::Additional {
@@ -66,6 +72,20 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
         }
     }
     Ok(true)
+}
+
+/// An address record has an address and nothing else (RFC 1035 3.4.1, RFC 3596 2.2). Whoever copies what a server calls an
+/// address must not find more of it.
+fn check_address(record: &Record<'_>) -> Result<(), Malformed> {
+    let octets = match record.rtype {
+        rtype::A => 4,
+        rtype::AAAA => 16,
+        _ => return Ok(()),
+    };
+    if record.class != CLASS_IN || record.rdata.len() == octets {
+        return Ok(());
+    }
+    Err(Malformed("address record with RDATA of another length"))
 }
 
 /// Writes the records that the plan keeps.
