@@ -8,9 +8,11 @@ mod dnssec;
 mod encrypted;
 mod matching;
 mod own_names;
+mod peers;
 mod prefixes;
 mod protocol;
 mod rule;
+mod service;
 #[path = "../support/mod.rs"]
 mod support;
 mod wishes;

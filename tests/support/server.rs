@@ -98,7 +98,12 @@ impl Server {
 
     /// By this command; waits until it is ready.
     pub fn spawn(file: File, mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
+        let child = command.spawn().unwrap();
+        Self::adopt(file, child)
+    }
+
+    /// That was started already, with a pipe for its log.
+    pub fn adopt(file: File, mut child: Child) -> Self {
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut log = String::new();
         while !log.contains(" event=ready ") {
