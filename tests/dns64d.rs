@@ -9,7 +9,7 @@ use std::process::Command;
 
 use dns64::wire::Header;
 use support::client::{ask, connect};
-use support::server::{File, Server, TERMINATE};
+use support::server::{File, Server, TERMINATE, config_text};
 use support::upstream::Upstream;
 use support::words::{lines, query};
 use support::{read_frame, write_frame};
@@ -39,9 +39,7 @@ fn upstream(address: &str) -> SocketAddr {
 /// A server on one address with one scripted upstream server on the other.
 fn between(listen: &str, upstream_address: &str) -> Server {
     let upstream = upstream(upstream_address);
-    Server::start(&format!(
-        "listen = ['{listen}']\nupstreams = ['{upstream}']\nprefixes = ['2001:db8:64::/96']\nthreads = 2\n"
-    ))
+    Server::start(&config_text(&[upstream], &format!("listen = ['{listen}']\nthreads = 2")))
 }
 
 fn assert_synthesized(server: SocketAddr, id: u16) {
@@ -143,7 +141,7 @@ fn a_dead_upstream_server_is_passed_over() {
 fn a_silent_upstream_server_ends_in_servfail() {
     let upstream = upstream("127.0.0.1:0");
     let server = Server::start(&format!(
-        "listen = ['[::1]:0']\nupstreams = ['{upstream}']\n[upstream]\ntimeout_ms = 20\n"
+        "listen = ['[::1]:0']\nupstreams = ['{upstream}']\n[upstream]\ntimeout_ms = 200\n"
     ));
     assert_eq!(server.ask("silent.example.com AAAA").rcode(), 2);
 }

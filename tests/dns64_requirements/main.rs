@@ -6,6 +6,7 @@ mod cache;
 mod clients;
 mod dnssec;
 mod encrypted;
+mod hostile;
 mod matching;
 mod own_names;
 mod peers;
