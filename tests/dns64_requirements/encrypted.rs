@@ -131,7 +131,7 @@ fn a_bad_certificate_at_the_start_is_one_line_and_exit_code_2() {
 #[test]
 fn upstream_servers_are_asked_over_every_protocol() {
     let certificate = Certificate::new();
-    let (upstream, far) = encrypted(&certificate, "");
+    let (upstream, far) = encrypted(&certificate, "cache.size_mib = 0");
     let roots = format!("upstream.roots = '{}'", certificate.path("certificate.pem").display());
     for (address, scheme) in far.addresses[1..].iter().zip(["tls", "https", "quic"]) {
         let path = if scheme == "https" { "/dns-query" } else { "" };

@@ -48,8 +48,9 @@ fn rfc_7766_truncated_replies_are_fetched_over_tcp() {
 
 #[test]
 fn rfc_7766_answers_come_as_they_are_ready() {
-    let (upstream, server) = site();
-    upstream.does("slow.example.com A", |_| Vec::new());
+    let upstream = Upstream::saying(&[(A, 0, &[A_RECORD])]);
+    upstream.is_silent_on("slow.example.com A");
+    let server = Server::before(&upstream, "upstream.timeout_ms = 300");
     let mut stream = connect(server.address());
     // One write, so that both are there at once.
     let messages = [query(1, "slow.example.com A", None), query(2, A, None)];
@@ -134,7 +135,7 @@ fn rfc_8914_synthesized_answers_say_so_to_clients_with_edns() {
 fn rfc_8914_failures_say_why() {
     let upstream = Upstream::start();
     upstream.is_silent_on(A);
-    let server = Server::before(&upstream, "upstream.timeout_ms = 30");
+    let server = Server::before(&upstream, "upstream.timeout_ms = 200");
     let answer = ask_edns(A).over_udp(server.address());
     assert_eq!((answer.rcode(), answer.extended_errors()), (rcode::SERVFAIL, vec![22]));
 }
@@ -209,7 +210,7 @@ fn the_answer_to_an_upstream_that_hangs_up_is_servfail() {
     upstream.does("broken.example.com A", |query| {
         vec![Packet::Reply(if query.over_tcp { vec![0; 3] } else { query.truncated() })]
     });
-    let server = Server::before(&upstream, "upstream.timeout_ms = 100");
+    let server = Server::before(&upstream, "upstream.timeout_ms = 300");
     let answer: Answer = server.ask("broken.example.com A");
     answer.is(rcode::SERVFAIL, &[]);
 }

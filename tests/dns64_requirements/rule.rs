@@ -57,7 +57,7 @@ fn point_03_other_errors_count_as_no_address() {
 
 #[test]
 fn point_03_a_timeout_counts_as_servfail() {
-    let (upstream, server) = ipv4_only("upstream.timeout_ms = 50");
+    let (upstream, server) = ipv4_only("upstream.timeout_ms = 200");
     upstream.is_silent_on(AAAA);
     server.ask(AAAA).is(0, &["an www.example.com 300 AAAA 2001:db8:64::c000:201"]);
     upstream.was_asked(&[AAAA, AAAA, AAAA, A]);
@@ -65,7 +65,7 @@ fn point_03_a_timeout_counts_as_servfail() {
 
 #[test]
 fn point_03_errors_can_be_left_to_the_client() {
-    let (upstream, server) = ipv4_only("upstream.timeout_ms = 50\ndns64.on_aaaa_error = 'fail'");
+    let (upstream, server) = ipv4_only("upstream.timeout_ms = 200\ndns64.on_aaaa_error = 'fail'");
     upstream.says(AAAA, rcode::SERVFAIL, &[]);
     server.ask(AAAA).is(rcode::SERVFAIL, &[]);
     upstream.is_silent_on("slow.example.com AAAA");
@@ -163,7 +163,7 @@ fn point_07_the_ttl_is_600_s_at_most_without_a_soa() {
 #[test]
 fn point_09_a_is_asked_for_afterwards_by_default() {
     let (upstream, server) = ipv4_only("");
-    upstream.does(AAAA, |_| Vec::new());
+    upstream.is_silent_on(AAAA);
     assert!(
         ask(AAAA)
             .within(Duration::from_millis(300), [0, 0, 0, 0, 0, 0, 0, 1].into(), server.address())

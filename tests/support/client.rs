@@ -9,7 +9,7 @@ use dns64::wire::{Header, Message, Options, append_option, option_code};
 use super::words::{lines, query};
 use super::{PATIENCE, read_frame, write_frame};
 
-/// The ID of all questions.
+/// The ID of all questions that are not numbered.
 const ID: u16 = 0x1234;
 
 /// A question on its way to dns64d.
@@ -34,6 +34,12 @@ pub fn ask_dnssec(words: &str) -> Ask {
 }
 
 impl Ask {
+    /// With another ID.
+    pub fn numbered(mut self, id: u16) -> Self {
+        self.octets[..2].copy_from_slice(&id.to_be_bytes());
+        self
+    }
+
     /// With one more flag.
     pub fn flag(mut self, flag: u16) -> Self {
         self.octets[2] |= (flag >> 8) as u8;
@@ -75,14 +81,23 @@ impl Ask {
         socket.send(&self.octets).unwrap();
         let mut buffer = [0; 4096];
         let length = socket.recv(&mut buffer).ok()?;
-        Some(Answer::new(buffer[..length].to_vec()))
+        Some(self.answered_by(buffer[..length].to_vec()))
+    }
+
+    /// Checks that this is an answer to the question.
+    #[track_caller]
+    pub fn answered_by(&self, octets: Vec<u8>) -> Answer {
+        let header = Header::parse(&octets).unwrap();
+        assert_eq!(header.id, Header::parse(&self.octets).unwrap().id);
+        assert!(header.has(Header::QR));
+        Answer { octets }
     }
 
     /// Asks over TCP.
     pub fn over_tcp(&self, server: SocketAddr) -> Answer {
         let mut stream = connect(server);
         write_frame(&mut stream, &self.octets);
-        Answer::new(read_frame(&mut stream).expect("an answer over TCP"))
+        self.answered_by(read_frame(&mut stream).expect("an answer over TCP"))
     }
 }
 
@@ -100,15 +115,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer to one of our questions, well formed to its end.
-    #[track_caller]
-    pub fn new(octets: Vec<u8>) -> Self {
-        let header = Header::parse(&octets).unwrap();
-        assert_eq!(header.id, ID);
-        assert!(header.flags & Header::QR != 0);
-        Self { octets }
-    }
-
     pub fn message(&self) -> Message<'_> {
         Message::parse(&self.octets).unwrap()
     }

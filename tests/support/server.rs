@@ -51,7 +51,7 @@ fn dns64d(path: &Path) -> Command {
     command
 }
 
-/// What most tests need: one thread, few ports, no questions but those of the test. `more` may name these keys, too, and
+/// What most tests need: one thread, few ports, much patience, no questions but those of the test. `more` may name these keys, too, and
 /// ends with tables.
 pub fn config_text(upstreams: &[SocketAddr], more: &str) -> String {
     let upstreams: Vec<String> = upstreams.iter().map(|address| format!("'{address}'")).collect();
@@ -63,6 +63,9 @@ pub fn config_text(upstreams: &[SocketAddr], more: &str) -> String {
         ("threads", "1"),
         ("upstream.ports", "4"),
         ("upstream.loop_probe", "false"),
+        // The machine may be busy.
+        ("upstream.timeout_ms", "4000"),
+        ("upstream.deadline_ms", "15000"),
     ] {
         let top = if more.starts_with('[') { "" } else { more.split("\n[").next().unwrap_or_default() };
         if !top.lines().any(|line| line.split(" =").next() == Some(key)) {
@@ -98,7 +101,12 @@ impl Server {
 
     /// By this command; waits until it is ready.
     pub fn spawn(file: File, mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
+        let child = command.spawn().unwrap();
+        Self::adopt(file, child)
+    }
+
+    /// That was started already, with a pipe for its log.
+    pub fn adopt(file: File, mut child: Child) -> Self {
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut log = String::new();
         while !log.contains(" event=ready ") {

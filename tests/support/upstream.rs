@@ -162,11 +162,11 @@ fn key(question: &Question) -> String {
     format!("{} {}{class}", question.name.to_string().to_ascii_lowercase(), question.qtype)
 }
 
-fn respond(query: Query, script: &Mutex<Script>) -> Vec<Packet> {
+fn respond(query: &Query, script: &Mutex<Script>) -> Vec<Packet> {
     let mut script = script.lock().unwrap();
     script.received.push(query.clone());
     match script.acts.get_mut(&key(&query.question())) {
-        Some(act) => act(&query),
+        Some(act) => act(query),
         None => vec![Packet::Reply(query.reply(3, &[]))],
     }
 }
@@ -176,7 +176,7 @@ fn serve_udp(socket: &UdpSocket, script: &Mutex<Script>) {
     let mut buffer = [0; 4096];
     while let Ok((length, from)) = socket.recv_from(&mut buffer) {
         let query = Query { over_tcp: false, from, octets: buffer[..length].to_vec() };
-        for packet in respond(query, script) {
+        for packet in respond(&query, script) {
             let _ = match packet {
                 Packet::Reply(octets) => socket.send_to(&octets, from),
                 Packet::Stray(octets) => stray.send_to(&octets, from),
@@ -188,7 +188,7 @@ fn serve_udp(socket: &UdpSocket, script: &Mutex<Script>) {
 fn serve_tcp(mut stream: TcpStream, script: &Mutex<Script>) {
     let from = stream.peer_addr().unwrap();
     while let Some(octets) = read_frame(&mut stream) {
-        for packet in respond(Query { over_tcp: true, from, octets }, script) {
+        for packet in respond(&Query { over_tcp: true, from, octets }, script) {
             let (Packet::Reply(octets) | Packet::Stray(octets)) = packet;
             write_frame(&mut stream, &octets);
         }
