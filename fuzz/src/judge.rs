@@ -76,6 +76,12 @@ fn target(record: &ParsedRecord<'_, [u8]>) -> Option<String> {
     }
 }
 
+/// The name of a message's only question, in lower case.
+pub fn question_name(octets: &[u8]) -> String {
+    let message = Message::from_slice(octets).expect("a header at least");
+    text(message.sole_question().expect("a question").qname())
+}
+
 fn text(name: &impl ToName) -> String {
     name.to_vec().to_string().to_ascii_lowercase()
 }

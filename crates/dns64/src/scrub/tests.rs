@@ -293,6 +293,21 @@ fn an_opt_record_with_a_name_is_refused() {
 }
 
 #[test]
+fn octets_behind_the_last_record_go() {
+    for records in
+        [&[][..], &[address(ANSWER, QUESTION)], &[alias(QUESTION, "x.org"), address(ANSWER, "x.org")]]
+    {
+        for options in [false, true] {
+            let octets = message(&asked(), records, options);
+            let longer = [&octets[..], b"and more"].concat();
+            let (clean, rewritten) = scrubbed(&longer).unwrap();
+            assert!(rewritten);
+            assert_eq!(clean, octets);
+        }
+    }
+}
+
+#[test]
 fn addresses_of_another_length_are_refused() {
     for (rtype, length) in [(rtype::A, 4), (rtype::AAAA, 16)] {
         for wrong in [0, length - 1, length + 1, 255] {
