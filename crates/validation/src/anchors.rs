@@ -46,7 +46,9 @@ impl fmt::Display for AnchorsError {
         match self {
             Self::Read(path, reason) => write!(f, "{}: {reason}", path.display()),
             Self::Syntax(reason) => write!(f, "no records as in a zone file: {reason}"),
-            Self::Record(rtype) => write!(f, "a record of type {rtype}: write DS or DNSKEY records of class IN"),
+            Self::Record(rtype) => {
+                write!(f, "a record of type {rtype}: write DS or DNSKEY records of class IN")
+            }
             Self::Empty => f.write_str("no record in it: write DS or DNSKEY records"),
         }
     }
@@ -131,7 +133,8 @@ mod tests {
     #[test]
     fn the_longest_anchor_counts() {
         let digest = "00".repeat(32);
-        let text = format!("example. IN DS 1 15 2 {digest}\n; a note\ncorp.example. 60 IN DS 1 15 2 {digest}");
+        let text =
+            format!("example. IN DS 1 15 2 {digest}\n; a note\ncorp.example. 60 IN DS 1 15 2 {digest}");
         let anchors = Anchors::parse(&text).unwrap();
         let above = |name| anchors.above(&Name::from_text(name).unwrap()).copied();
         assert_eq!(above("a.corp.example"), Name::from_text("corp.example").ok());

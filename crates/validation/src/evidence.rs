@@ -169,8 +169,7 @@ fn write(
     let no_room = |_: Overflow| Malformed("longer than a message when written again");
     let mut octets = vec![0; MESSAGE_OCTETS_MAX];
     let flags = reply.header.flags & !(Header::AD | Header::CD | Header::TC);
-    let mut writer =
-        Writer::new(&mut octets, reply.header.id, flags, &reply.question).map_err(no_room)?;
+    let mut writer = Writer::new(&mut octets, reply.header.id, flags, &reply.question).map_err(no_room)?;
     for (record, covered) in kept {
         let owner = record.owner()?;
         let ttl_max_s = signatures

@@ -56,7 +56,8 @@ impl Validation {
         let ways = Ways::start()?;
         let handle = Handle { room: Arc::new(room), runtime: runtime.handle().clone() };
         let (end, ended) = oneshot::channel();
-        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || run(runtime, ended))?;
+        let thread =
+            std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || run(runtime, ended))?;
         Ok(Self { handle, ways, end: Some((end, thread)) })
     }
 
@@ -77,9 +78,8 @@ impl Validation {
         anchors: &Anchors,
     ) -> Result<(), UpstreamError> {
         let tally = &self.handle.room.tally;
-        let server = |index| {
-            Arc::new(Server::new(self.ways.to(generation, index), anchors.clone(), tally.clone()))
-        };
+        let server =
+            |index| Arc::new(Server::new(self.ways.to(generation, index), anchors.clone(), tally.clone()));
         let servers = (0..upstreams.len()).map(server).collect();
         self.ways.set(generation, upstreams)?;
         let mut generations = lock(&self.handle.room.generations);

@@ -3,7 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dns64::rewrite::append_edns;
-use dns64::wire::{Edns, Header, Malformed, Message, Overflow, Writer, append_option, option_code, rcode, rtype};
+use dns64::wire::{
+    Edns, Header, Malformed, Message, Overflow, Writer, append_option, option_code, rcode, rtype,
+};
 
 use crate::evidence::{Evidence, MESSAGE_OCTETS_MAX, TYPE_NSEC};
 

@@ -10,6 +10,7 @@ use net::udp::{ReceiveBatch, UdpSocket};
 use super::ServerError;
 use super::generation::{Generation, Ways};
 use super::inbox::{Event, Inbox};
+use super::judging::Judge;
 use super::observer::{Observer, Services};
 use super::outlet::{BATCH, ClientSide, StreamSide};
 use crate::client::{Channel, Client, StreamKind};
@@ -32,6 +33,8 @@ pub(super) struct Adoption {
     pub shared: Shared,
     pub seed: [u8; 32],
     pub upstreams: Vec<Vec<UdpSocket>>,
+    /// Who judges the answers of some of these servers.
+    pub judge: Option<Judge>,
     pub upstream_addresses: Vec<SocketAddr>,
     pub listener_addresses: Vec<SocketAddr>,
     /// New UDP sockets of clients, with their numbers and those of their listeners.

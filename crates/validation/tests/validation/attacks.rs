@@ -1,6 +1,6 @@
 //! Forged replies that a validator may take for less than bogus.
 
-use dns64::wire::{Section, rcode, rtype};
+use dns64::wire::{Question, Section, rcode, rtype};
 
 use super::world::{Reply, Room, World, Zone, entry, good_times, name, now_s};
 
@@ -41,13 +41,23 @@ fn a_denial_signed_by_an_unsigned_zone_makes_nothing_insecure() {
 
 #[test]
 fn a_zone_below_an_anchor_is_not_signed_from_above_it() {
-    // The root says that `test` is not signed; the anchor of `secure.test` says that this is.
+    // The root says that `test` is signed in a way that nobody knows; `secure.test` has an anchor of its own.
     let world = World::new();
-    let anchors = format!("{}\n{}", Zone::new("insecure.test").anchor("test."), world.secure.anchor("secure.test."));
-    let room = Room::anchored(&anchors, |_, _, reply| Some(reply));
+    let anchors = format!("{}\n{}", world.root.anchor("."), world.secure.anchor("secure.test."));
+    let insecure = |world: &World, question: &Question, mut reply: Reply| {
+        if question.qtype == rtype::DS && question.name == world.test.name {
+            reply.entries[0].rdata[2] = 15;
+            let set = [reply.entries[0].clone()];
+            reply.entries[1] = world.root.sign(&set, set[0].owner, good_times());
+        }
+        reply
+    };
+    let room = Room::anchored(&anchors, move |world, question, reply| Some(insecure(world, question, reply)));
     assert_eq!(room.ask("www.secure.test", rtype::A).unwrap().verdict(), (rcode::NOERROR, true, None));
-    let room = Room::anchored(&anchors, |world, question, reply| {
-        Some(if question.qtype == rtype::A { forged("www.secure.test", &world.test) } else { reply })
+    assert_eq!(room.ask("www.insecure.test", rtype::A).unwrap().verdict(), (rcode::NOERROR, false, None));
+    let room = Room::anchored(&anchors, move |world, question, reply| {
+        let forge = question.qtype == rtype::A;
+        Some(if forge { forged("www.secure.test", &world.test) } else { insecure(world, question, reply) })
     });
     is_refused(&room, "www.secure.test", rtype::A);
 }
@@ -99,7 +109,12 @@ fn unsigned_ds_denials_do_not_take_security_away() {
 fn records_beside_the_answer_are_left_out() {
     let room = Room::with(|_, question, mut reply| {
         if question.qtype == rtype::A {
-            reply.entries.push(entry(Section::Authority, "secure.test", rtype::NS, name("ns.evil.test").as_wire()));
+            reply.entries.push(entry(
+                Section::Authority,
+                "secure.test",
+                rtype::NS,
+                name("ns.evil.test").as_wire(),
+            ));
             reply.entries.push(entry(Section::Additional, "ns.evil.test", rtype::A, &[203, 0, 113, 66]));
         }
         Some(reply)

@@ -80,7 +80,10 @@ fn an_answer_with_very_many_zones_asks_few_questions() {
                 let owner = format!("n{number}.zone{number}.test");
                 reply.entries.push(entry(Section::Answer, &owner, rtype::A, &[192, 0, 2, 1]));
             }
-        } else if question.qtype == rtype::DS && question.name.labels().count() == 2 && !reply.entries.is_empty() {
+        } else if question.qtype == rtype::DS
+            && question.name.labels().count() == 2
+            && !reply.entries.is_empty()
+        {
             // Every one of them is a delegation without DS.
             let owner = super::world::text(&question.name);
             if owner.starts_with("zone") {

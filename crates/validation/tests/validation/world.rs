@@ -158,7 +158,9 @@ impl World {
         let (answer, authority) = (Section::Answer, Section::Authority);
         match (text.as_str(), question.qtype) {
             (_, rtype::DNSKEY) => {
-                let zone = [&self.root, &self.test, &self.secure].into_iter().find(|zone| zone.name == question.name);
+                let zone = [&self.root, &self.test, &self.secure]
+                    .into_iter()
+                    .find(|zone| zone.name == question.name);
                 if let Some(zone) = zone {
                     reply.add(zone, entry(answer, &text, rtype::DNSKEY, &zone.dnskey()));
                 }
@@ -184,7 +186,12 @@ impl World {
                 let source = name("*.wild.secure.test");
                 reply.entries.push(expanded.clone());
                 reply.entries.push(self.secure.sign(&[expanded], source, good_times()));
-                reply.nsec(&self.secure, "*.wild.secure.test", "www.secure.test", &[rtype::A, rtype::RRSIG, NSEC]);
+                reply.nsec(
+                    &self.secure,
+                    "*.wild.secure.test",
+                    "www.secure.test",
+                    &[rtype::A, rtype::RRSIG, NSEC],
+                );
             }
             ("www.secure.test.", _) => {
                 reply.soa(&self.secure);
@@ -230,10 +237,13 @@ impl Reply {
 
     fn write(&self, query: &Message<'_>) -> Vec<u8> {
         let mut octets = vec![0; 65_535];
-        let flags = Header::QR | Header::RA | query.header.flags & (Header::RD | Header::CD) | u16::from(self.rcode);
+        let flags =
+            Header::QR | Header::RA | query.header.flags & (Header::RD | Header::CD) | u16::from(self.rcode);
         let mut writer = Writer::new(&mut octets, query.header.id, flags, &query.question).unwrap();
         for section in [Section::Answer, Section::Authority, Section::Additional] {
-            for Entry { owner, rtype, ttl_s, rdata, .. } in self.entries.iter().filter(|e| e.section == section) {
+            for Entry { owner, rtype, ttl_s, rdata, .. } in
+                self.entries.iter().filter(|e| e.section == section)
+            {
                 writer.record(section, owner, *rtype, CLASS_IN, *ttl_s, rdata).unwrap();
             }
         }

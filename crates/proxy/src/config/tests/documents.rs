@@ -47,6 +47,7 @@ fn every_example_is_good() {
     let home = Home::new();
     let text: String = sample()
         .lines()
+        .filter(|line| cfg!(feature = "validation") || !line.starts_with("#anchors"))
         .map(|line| {
             let line = line.replace("/etc/dns64d/roots", "certificate").replace("/etc/dns64d/", "");
             let code = line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(&line);
