@@ -8,13 +8,6 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts { $(#[doc = $doc] pub $name: u64,)* }
 
-        impl Counts {
-            /// Every counter with its name and what it counts, for those who print them.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-                [$((stringify!($name), $doc.trim_ascii(), self.$name),)*].into_iter()
-            }
-        }
-
         #[derive(Debug, Default)]
         pub(crate) struct Tally { $(pub $name: Cell,)* }
 

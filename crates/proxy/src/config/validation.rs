@@ -7,7 +7,6 @@ use toml::Spanned;
 use super::place::{Place, Result};
 use super::raw::Text;
 
-#[cfg_attr(feature = "validation", allow(dead_code, reason = "only programs without it say so"))]
 const MISSING: &str = "this dns64d cannot validate: build it with the cargo feature validation";
 
 /// Reads `validate`, which only some programs can do.

@@ -95,11 +95,12 @@ fn an_answer_with_very_many_zones_asks_few_questions() {
         Some(reply)
     });
     let _ = room.ask("www.secure.test", rtype::A);
-    assert!(room.counts().chain_queries <= 64, "{}", room.counts().chain_queries);
+    let questions = room.counts().chain_queries;
+    assert!((33..=64).contains(&questions), "{questions}");
 }
 
 #[test]
-fn unknown_servers_and_broken_queries_end_at_once() {
+fn a_question_without_time_has_no_answer() {
     let room = Room::honest();
     room.send("www.secure.test", rtype::A, 0, true, Duration::ZERO);
     assert!(room.receive().is_none());
