@@ -47,9 +47,12 @@ fmt:
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) clippy --all-targets --features validation --quiet -p sextant -p sextant-proxy -- -D warnings
 
 unit:
 	$(CARGO) test --workspace
+	$(CARGO) test --features validation -p sextant-proxy --lib config::
+	$(CARGO) test --features validation --test validation
 
 docs:
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet

@@ -68,7 +68,7 @@ pub(super) fn upstream(text: &str) -> Result<UpstreamServer> {
     }
     let path = parts.path.map_or(Ok(HTTPS_PATH.to_owned()), https_path)?;
     let tls_name = parts.name.map(server_name).transpose()?;
-    Ok(UpstreamServer { address, protocol, tls_name, path, source: None })
+    Ok(UpstreamServer { address, protocol, tls_name, path, source: None, validate: false })
 }
 
 /// Checks the path of DNS over HTTPS: what a URI may have there (RFC 3986 3.3), and no query.
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn upstream_servers_are_read() {
         let all = |text| {
-            let UpstreamServer { address, protocol, tls_name, path, source } = upstream(text).unwrap();
+            let UpstreamServer { address, protocol, tls_name, path, source, .. } = upstream(text).unwrap();
             assert_eq!(source, None);
             (address.to_string(), protocol, tls_name, path)
         };

@@ -8,7 +8,9 @@ use dns64::Range;
 use super::place::{Place, Result};
 use super::raw::{Number, Raw, RawCache, RawLimits, RawLocal};
 use super::upstreams::NS_PER_MS;
-use super::{Config, Listen, StreamLimits, keys, listeners, services, upstreams, views, warnings};
+use super::{
+    Config, Listen, StreamLimits, keys, listeners, services, upstreams, validation, views, warnings,
+};
 use crate::settings::{Caching, Local, RateLimit, Settings, Stale, local_networks};
 
 const OCTETS_PER_MIB: u64 = 1 << 20;
@@ -41,6 +43,7 @@ pub(super) fn check(raw: &Raw, place: &Place<'_>) -> Result<Config> {
         https_path: listeners::https_path(place, raw.tls.https_path.as_ref())?,
         upstreams: servers,
         upstream_roots: upstreams::roots(place, &raw.upstream)?,
+        anchors: validation::anchors(place, raw.upstream.anchors.as_ref())?,
         threads: place.number("threads", raw.threads.as_ref(), 0)? as usize,
         cpus: cpus(place, &raw.cpus)?,
         streams,

@@ -15,6 +15,7 @@ mod services;
 #[cfg(test)]
 mod tests;
 mod upstreams;
+mod validation;
 mod views;
 mod warnings;
 
@@ -40,6 +41,8 @@ pub struct Config {
     pub upstreams: Vec<UpstreamServer>,
     /// A PEM file of the authorities that upstream certificates are checked against, instead of the system's.
     pub upstream_roots: Option<PathBuf>,
+    /// A file of DNSSEC trust anchors instead of the root's.
+    pub anchors: Option<PathBuf>,
     /// The number of threads; 0 means one for each processor.
     pub threads: usize,
     /// The processors that threads are pinned to in turn; none leaves them free.
@@ -133,12 +136,14 @@ pub struct UpstreamServer {
     pub path: String,
     /// The address that it is asked from, of the same family; `None` leaves the choice to the kernel.
     pub source: Option<IpAddr>,
+    /// Its answers are judged here by DNSSEC; it is asked over TCP then where its protocol is UDP.
+    pub validate: bool,
 }
 
 /// What is spoken with an upstream server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UpstreamProtocol {
-    /// DNS over UDP, and over TCP where an answer is truncated.
+    /// DNS over UDP, and over TCP where an answer is truncated or judged.
     Udp,
     /// DNS over TCP alone (RFC 7766).
     Tcp,

@@ -134,6 +134,7 @@ pub(super) struct RawForward {
     pub domains: Option<Texts>,
     pub upstreams: Option<Texts>,
     pub trust_ad: Option<bool>,
+    pub validate: Option<Spanned<bool>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -151,6 +152,8 @@ pub(super) struct RawUpstream {
     pub source: Option<Texts>,
     pub loop_probe: Option<bool>,
     pub roots: Option<Text>,
+    pub validate: Option<Spanned<bool>>,
+    pub anchors: Option<Text>,
 }
 
 #[derive(Default, Deserialize)]

@@ -16,6 +16,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::settings::AQuery;
 
+/// A trust anchor.
+const ANCHORS: &str = ". IN DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000000";
+
 /// A directory with a certificate, a key and a configuration file that is not written.
 struct Home(TempDir);
 
@@ -23,7 +26,11 @@ impl Home {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["dns.example".to_owned()]).unwrap();
-        let files = [("certificate.pem", made.cert.pem()), ("key.pem", made.signing_key.serialize_pem())];
+        let files = [
+            ("certificate.pem", made.cert.pem()),
+            ("key.pem", made.signing_key.serialize_pem()),
+            ("root.key", ANCHORS.to_owned()),
+        ];
         for (name, text) in files {
             let path = directory.path().join(name);
             std::fs::write(&path, text).unwrap();
@@ -300,4 +307,38 @@ proptest! {
             prop_assert_eq!(error.to_string().lines().count(), 1, "{}", error);
         }
     }
+}
+
+#[cfg(feature = "validation")]
+#[test]
+fn servers_are_judged_as_their_table_says() {
+    let home = Home::new();
+    let text = "upstreams = ['192.0.2.1', 'tls://192.0.2.2']\n[upstream]\nvalidate = true\nanchors = 'root.key'\n\
+                [[forward]]\ndomains = ['corp']\nupstreams = ['192.0.2.1']\nvalidate = false\n";
+    let config = home.read(text).unwrap();
+    assert_eq!(config.anchors, Some(home.path("root.key")));
+    assert_eq!(config.warnings, [""; 0]);
+    let judged: Vec<bool> = config.upstreams.iter().map(|server| server.validate).collect();
+    assert_eq!(judged, [true, true, false]);
+    let kept = |upstream: &crate::settings::Upstream| (upstream.stream_only, upstream.trust_ad);
+    let kept: Vec<_> = config.settings.upstreams.iter().map(kept).collect();
+    assert_eq!(kept, [(true, true), (true, true), (false, false)]);
+    assert_eq!(config.settings.groups, [vec![0, 1], vec![2]]);
+    let error =
+        home.read("upstreams = ['192.0.2.1']\n[upstream]\nanchors = 'key.pem'").unwrap_err().to_string();
+    assert!(error.contains(":3: upstream.anchors 'key.pem': "), "{error}");
+    let config = home.read("upstreams = ['192.0.2.1']\n[upstream]\nanchors = 'root.key'").unwrap();
+    assert!(config.warnings[0].starts_with("upstream.anchors has no effect"), "{:?}", config.warnings);
+}
+
+#[cfg(not(feature = "validation"))]
+#[test]
+fn a_program_that_cannot_judge_says_so() {
+    let missing = "this dns64d cannot validate: build it with the cargo feature validation";
+    let of = |text: &str| error(&format!("upstreams = ['192.0.2.1']\n{text}"));
+    assert_eq!(of("[upstream]\nvalidate = true"), format!("dns64d.toml:3: upstream.validate: {missing}"));
+    assert!(of("[upstream]\nanchors = 'x'").ends_with(missing));
+    let forward = "[[forward]]\ndomains = ['a']\nupstreams = ['192.0.2.2']\nvalidate = true";
+    assert_eq!(of(forward), format!("dns64d.toml:5: forward[0].validate: {missing}"));
+    assert!(!parse("upstreams = ['192.0.2.1']\n[upstream]\nvalidate = false").upstreams[0].validate);
 }

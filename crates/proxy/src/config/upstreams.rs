@@ -8,7 +8,7 @@ use dns64::wire::Name;
 
 use super::place::{Place, Result};
 use super::raw::{Raw, RawForward, RawUpstream, Texts};
-use super::{Listen, ListenProtocol, UpstreamProtocol, UpstreamServer, address, listeners};
+use super::{Listen, ListenProtocol, UpstreamProtocol, UpstreamServer, address, listeners, validation};
 use crate::domains::Routes;
 use crate::settings::{AQuery, Asking, Upstream};
 
@@ -40,10 +40,12 @@ pub(super) fn upstreams(place: &Place<'_>, raw: &Raw, listen: &[Listen]) -> Resu
             Upstream::default().in_flight as u64,
         )? as usize,
         trust_ad: raw.upstream.trust_ad.unwrap_or(Upstream::default().trust_ad),
+        validate: validation::validate(place, "upstream.validate", raw.upstream.validate.as_ref())?
+            .unwrap_or(false),
         domains: HashSet::new(),
         read: Upstreams::default(),
     };
-    reader.group("upstreams", texts, reader.trust_ad)?;
+    reader.group("upstreams", texts, reader.trust_ad, reader.validate)?;
     for (index, forward) in raw.forward.iter().enumerate() {
         reader.forward(&format!("forward[{index}]"), forward.get_ref(), forward.span().start)?;
     }
@@ -57,12 +59,20 @@ impl UpstreamProtocol {
     }
 }
 
+impl UpstreamServer {
+    /// Whether it is never asked over UDP.
+    pub fn is_stream_only(&self) -> bool {
+        self.protocol != UpstreamProtocol::Udp || self.validate
+    }
+}
+
 struct Reader<'p> {
     place: &'p Place<'p>,
     listen: &'p [Listen],
     sources: Vec<IpAddr>,
     in_flight: usize,
     trust_ad: bool,
+    validate: bool,
     /// Those that have a group already.
     domains: HashSet<Vec<u8>>,
     read: Upstreams,
@@ -84,14 +94,17 @@ impl Reader<'_> {
         for name in &names {
             self.read.routes.insert(name, group);
         }
-        self.group(&format!("{table}.upstreams"), servers, forward.trust_ad.unwrap_or(self.trust_ad))
+        let trust_ad = forward.trust_ad.unwrap_or(self.trust_ad);
+        let validate =
+            validation::validate(self.place, &format!("{table}.validate"), forward.validate.as_ref())?;
+        self.group(&format!("{table}.upstreams"), servers, trust_ad, validate.unwrap_or(self.validate))
     }
 
     /// Adds a group. A server of an earlier group that is asked in the same way is that server.
-    fn group(&mut self, key: &str, texts: &Texts, trust_ad: bool) -> Result<()> {
+    fn group(&mut self, key: &str, texts: &Texts, trust_ad: bool, validate: bool) -> Result<()> {
         let mut members = Vec::new();
         self.place.some(key, texts, |text| {
-            let server = self.server(text)?;
+            let server = UpstreamServer { validate, ..self.server(text)? };
             let index = self.index_of(server, trust_ad);
             if members.contains(&index) {
                 return Err("twice in the list".to_owned());
@@ -104,7 +117,8 @@ impl Reader<'_> {
     }
 
     fn index_of(&mut self, server: UpstreamServer, trust_ad: bool) -> usize {
-        let stream_only = server.protocol != UpstreamProtocol::Udp;
+        // AD of an answer that was judged here is ours.
+        let (stream_only, trust_ad) = (server.is_stream_only(), trust_ad || server.validate);
         let read = &mut self.read;
         let same = |(known, upstream): (&UpstreamServer, &Upstream)| {
             *known == server && upstream.trust_ad == trust_ad

@@ -160,11 +160,14 @@ fn upstreams(config: &Config, warnings: &mut Vec<String>) {
     }
     for (server, upstream) in config.upstreams.iter().zip(&config.settings.upstreams) {
         let nearby = local_networks().iter().any(|local| local.contains(server.address.ip()));
-        if upstream.trust_ad && !server.protocol.is_encrypted() && !nearby {
+        if upstream.trust_ad && !server.validate && !server.protocol.is_encrypted() && !nearby {
             warnings.push(format!(
                 "trust_ad believes the AD bit of {server}, which anybody on the way can set: ask over TLS"
             ));
         }
+    }
+    if config.anchors.is_some() && !config.upstreams.iter().any(|server| server.validate) {
+        warnings.push("upstream.anchors has no effect: write upstream.validate = true, too".into());
     }
     if config.upstream_roots.is_some()
         && !config.upstreams.iter().any(|server| server.protocol.is_encrypted())

@@ -41,7 +41,8 @@ impl Needed {
     /// What a configuration needs now and at a reload: whole directories, because files are renewed by replacing them.
     pub(super) fn by(config: &Config, file: &Path) -> Self {
         let tls = config.tls.iter().flat_map(|tls| [&tls.certificate, &tls.key]);
-        let files = tls.chain(&config.upstream_roots).map(PathBuf::as_path).chain([file]);
+        let files =
+            tls.chain(&config.upstream_roots).chain(&config.anchors).map(PathBuf::as_path).chain([file]);
         let system = SYSTEM.iter().map(PathBuf::from);
         let named = AUTHORITIES.iter().filter_map(std::env::var_os).map(PathBuf::from);
         Self {

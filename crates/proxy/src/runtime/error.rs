@@ -22,6 +22,8 @@ pub enum ServerError {
     Processor(usize),
     /// The certificate, its key, or the authorities for upstream servers.
     Tls(streams::TlsError),
+    /// The file of trust anchors.
+    Anchors(String),
     /// The listeners on streams.
     Streams(streams::ListenError),
     /// An upstream server on a stream.
@@ -71,6 +73,7 @@ impl fmt::Display for ServerError {
                 net::cpu::available()
             ),
             Self::Tls(error) => error.fmt(f),
+            Self::Anchors(reason) => write!(f, "upstream.anchors: {reason}"),
             Self::Streams(error) => error.fmt(f),
             Self::StreamUpstream(error) => error.fmt(f),
             Self::System(what, error) => write!(f, "cannot {what}: {error}"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use net::poll::{Interest, Poller};
 
+use super::judging::Judge;
 use super::observer::Observer;
 use super::outlet::{ClientSide, Outlet, StreamSide, UpstreamSide};
 use super::token::Token;
@@ -26,6 +27,7 @@ pub(super) struct Generation {
     pub machine: Machine,
     pub upstreams: UpstreamSide,
     settings: Arc<Settings>,
+    judge: Option<Judge>,
     upstream_addresses: Vec<SocketAddr>,
     /// When it ends at the latest, once it has a successor.
     pub end_ns: u64,
@@ -42,6 +44,7 @@ impl Generation {
             machine,
             upstreams: UpstreamSide::new(std::mem::take(&mut adoption.upstreams)),
             settings,
+            judge: adoption.judge.take(),
             upstream_addresses: std::mem::take(&mut adoption.upstream_addresses),
             end_ns: u64::MAX,
         }
@@ -64,6 +67,7 @@ impl Generation {
             streams: &mut ways.streams,
             observer: &ways.observer,
             upstream_addresses: &self.upstream_addresses,
+            judge: self.judge.as_ref(),
             generation: self.number,
             timeout: Duration::from_nanos(self.settings.asking.timeout_ns),
         };

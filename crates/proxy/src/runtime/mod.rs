@@ -4,6 +4,7 @@ mod board;
 mod error;
 mod generation;
 mod inbox;
+mod judging;
 mod listening;
 mod observer;
 mod outlet;
@@ -32,6 +33,7 @@ use crate::stats::Stats;
 use board::{Board, Report};
 pub use error::ServerError;
 use inbox::{Event, Inbox};
+use judging::Judging;
 use listening::{Listening, Plan, stream_limits};
 pub use observer::Services;
 use rooms::{start_streams, stream_upstreams};
@@ -47,6 +49,7 @@ pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
 pub struct Server {
     workers: Vec<RunningWorker>,
     streams: Streams,
+    judging: Judging,
     config: Config,
     shared: Shared,
     listening: Vec<Listening>,
@@ -86,6 +89,7 @@ impl Server {
         let mut server = Self {
             workers: Vec::new(),
             streams,
+            judging: Judging::new(inboxes.clone()),
             config: config.clone(),
             shared,
             listening: Vec::new(),
@@ -178,9 +182,11 @@ impl Server {
         &self.shared.cache
     }
 
-    /// What the streams did.
-    pub fn stream_readings(&self) -> Vec<Reading> {
-        readings::stream_readings(&self.streams.counts())
+    /// What the streams and the validation did.
+    pub fn readings(&self) -> Vec<Reading> {
+        let mut readings = readings::stream_readings(&self.streams.counts());
+        readings.extend(self.judging.readings());
+        readings
     }
 
     /// Ends all threads and returns what they counted.
@@ -224,9 +230,9 @@ impl Server {
         let upstreams: Vec<_> =
             (0..threads).map(|_| sockets::upstream_sockets(config)).collect::<Result<_, _>>()?;
         let own_sockets = sockets::own_addresses(&upstreams)?;
-        self.streams
-            .set_upstreams(generation, stream_upstreams(config)?)
-            .map_err(ServerError::StreamUpstream)?;
+        let on_streams = stream_upstreams(config)?;
+        let judge = self.judging.prepare(config, generation, &on_streams)?;
+        self.streams.set_upstreams(generation, on_streams).map_err(ServerError::StreamUpstream)?;
         self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
         let settings = Arc::new(Settings { own_sockets, ..config.settings.clone() });
         self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
@@ -239,6 +245,7 @@ impl Server {
                 shared: self.shared.clone(),
                 seed: seed()?,
                 upstreams,
+                judge: judge.clone(),
                 upstream_addresses: config.upstreams.iter().map(|upstream| upstream.address).collect(),
                 listener_addresses: self.addresses.iter().map(|&(_, address)| address).collect(),
                 open,
@@ -256,6 +263,7 @@ impl Server {
         let mut shared = Shared::new(&new.settings, 0, seed()?);
         shared.cookies = self.shared.cookies.clone();
         let same_answers = old.upstreams == new.upstreams
+            && old.anchors == new.anchors
             && old.settings.groups == new.settings.groups
             && old.settings.routes == new.settings.routes
             && old.cache_octets == new.cache_octets;

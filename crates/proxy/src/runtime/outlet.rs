@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use net::udp::{SendBatch, UdpSocket};
 
+use super::judging::Judge;
 use super::observer::Observer;
 use crate::answer::QUERY_OCTETS_MAX;
 use crate::client::{Channel, Client};
@@ -176,6 +177,7 @@ pub(super) struct Outlet<'w> {
     pub streams: &'w mut StreamSide,
     pub observer: &'w Observer,
     pub upstream_addresses: &'w [SocketAddr],
+    pub judge: Option<&'w Judge>,
     pub generation: u64,
     pub timeout: Duration,
 }
@@ -216,7 +218,11 @@ impl Output for Outlet<'_> {
         let address = self.upstream_addresses.get(upstream);
         self.observer.upstream(address, true, Kind::ForwarderQuery, query);
         let token = stream_token::join(self.streams.worker, self.generation as u8, token);
-        self.streams.handle.ask(self.generation, upstream, token, query.to_vec(), self.timeout);
+        let (generation, query, timeout) = (self.generation, query.to_vec(), self.timeout);
+        match self.judge.filter(|judge| judge.judges(upstream)) {
+            Some(judge) => judge.ask(generation, upstream, token, query, timeout),
+            None => self.streams.handle.ask(generation, upstream, token, query, timeout),
+        }
     }
 
     fn notice(&mut self, notice: Notice) {

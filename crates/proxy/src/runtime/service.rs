@@ -37,7 +37,7 @@ impl Service for Server {
     }
 
     fn readings(&self) -> Vec<Reading> {
-        self.stream_readings()
+        self.readings()
     }
 
     fn stop(self) -> Result<Stats, ServerError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use net::udp::{Options, UdpSocket};
 
 use super::ServerError;
-use crate::config::{Config, UpstreamProtocol};
+use crate::config::Config;
 
 /// Room for the bursts of all clients; the kernel grants less where it must.
 const CLIENT_BUFFER_OCTETS: usize = 8 << 20;
@@ -57,10 +57,7 @@ pub(super) fn listener(address: SocketAddr) -> Result<UdpSocket, ServerError> {
 /// For each upstream server that is asked over UDP the connected sockets of one thread.
 pub(super) fn upstream_sockets(config: &Config) -> Result<Vec<Vec<UdpSocket>>, ServerError> {
     let sockets = |upstream: &crate::config::UpstreamServer| {
-        let ports = match upstream.protocol {
-            UpstreamProtocol::Udp => config.settings.asking.ports,
-            _ => 0,
-        };
+        let ports = if upstream.is_stream_only() { 0 } else { config.settings.asking.ports };
         (0..ports).map(|_| upstream_socket(upstream.address, upstream.source)).collect()
     };
     config.upstreams.iter().map(sockets).collect()

@@ -11,6 +11,7 @@ use super::ServerError;
 use super::board::Board;
 use super::generation::{Generation, Ways};
 use super::inbox::{Event, Inbox};
+use super::judging::Judge;
 use super::observer::{Observer, Services};
 use super::outlet::{BATCH, ClientSide, StreamSide};
 use super::token::Token;
@@ -33,6 +34,8 @@ pub(super) struct Adoption {
     pub shared: Shared,
     pub seed: [u8; 32],
     pub upstreams: Vec<Vec<UdpSocket>>,
+    /// Who judges the answers of some of these servers.
+    pub judge: Option<Judge>,
     pub upstream_addresses: Vec<SocketAddr>,
     pub listener_addresses: Vec<SocketAddr>,
     /// New UDP sockets of clients, with their numbers and those of their listeners.

@@ -21,6 +21,13 @@ pub(super) const FORWARD: &[Key] = &[
         "true",
         "The AD bit of these servers is believed and passed on.",
     ),
+    open(
+        "validate",
+        Flag,
+        "as `upstream.validate`",
+        "false",
+        "The answers of these servers are judged here by DNSSEC.",
+    ),
 ];
 
 pub(super) const UPSTREAM: &[Key] = &[
@@ -70,6 +77,21 @@ pub(super) const UPSTREAM: &[Key] = &[
         "the system's",
         r#""/etc/dns64d/roots.pem""#,
         "A PEM file of the authorities that certificates of servers are checked against.",
+    ),
+    key(
+        "validate",
+        Flag,
+        "false",
+        "Judge answers here by DNSSEC (RFC 4035), whatever the servers say: secure ones get AD, bogus ones become \
+         SERVFAIL. Servers of UDP are asked over TCP then. Zones signed by P-384 or Ed25519 alone count as unsigned. \
+         Only programs built with the cargo feature `validation` can do it.",
+    ),
+    open(
+        "anchors",
+        Text("a path"),
+        "the keys of the root of 2017 and 2024",
+        r#""/etc/dns64d/root.key""#,
+        "A file of DS or DNSKEY records that are trusted, one on each line, for `validate`.",
     ),
 ];
 

@@ -1,0 +1,6 @@
+//! The room against scripted zones: what is secure, insecure and bogus, and what attackers and failures make of it.
+
+mod attacks;
+mod bounds;
+mod verdicts;
+mod world;
