@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use clap::Args;
 use net::transport::Backend;
+use proxy::metrics::MetricsServer;
 
 use super::common::Failure;
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::{Target, Tester, Tried};
-use crate::output::{Finished, Format, HAS_PARQUET, Outputs, Server, exposition};
+use crate::output::{Finished, Format, HAS_PARQUET, Outputs, exposition};
 
 /// Where there are many trials, each has files of its own, with its number in their names.
 #[derive(Args, Clone, Debug)]
@@ -120,13 +121,19 @@ impl OutputArgs {
         Ok(Outputs::new(files, self.interval.map(|interval| interval.as_nanos() as u64)))
     }
 
-    fn page(&self, target: &Target, tester: &Tester) -> Result<Option<Server>, Failure> {
+    fn page(&self, target: &Target, tester: &Tester) -> Result<Option<MetricsServer>, Failure> {
         let Some(listen) = self.openmetrics else { return Ok(None) };
         // Away from the Measurer's processors, where there are others.
         let mut cpus = net::cpu::available();
         cpus.retain(|cpu| !tester.cpus.contains(cpu));
         let page = exposition(Arc::clone(&tester.watch), target.server.to_string());
-        let server = Server::start(listen, cpus, page)
+        let prepare = move || {
+            if !cpus.is_empty() {
+                // It runs anywhere then, and the Measurer's own checks will show if that disturbs it.
+                let _ = net::cpu::restrict(&cpus);
+            }
+        };
+        let server = MetricsServer::start(listen, prepare, move || Some(page()))
             .map_err(|error| Failure::new(EXIT_UNFIT, format!("--openmetrics: {error}")))?;
         // Whoever asks for a free port wants to know which; without a standard error nobody does.
         let _ = writeln!(io::stderr(), "metrics at http://{}/metrics", server.address());
@@ -143,7 +150,7 @@ pub struct Writing {
     arguments: Vec<String>,
     trials: u64,
     failed: Option<io::Error>,
-    _page: Option<Server>,
+    _page: Option<MetricsServer>,
 }
 
 impl Writing {

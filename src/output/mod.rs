@@ -12,7 +12,6 @@ mod parquet;
 mod queries;
 mod rows;
 mod series;
-mod serve;
 mod sink;
 
 use std::io;
@@ -24,7 +23,6 @@ use engine::querylog::QueryLog;
 use crate::campaign::Tried;
 
 pub use openmetrics::exposition;
-pub use serve::Server;
 pub use sink::{Sink, write_to};
 
 /// Whether files in the Parquet format can be written.

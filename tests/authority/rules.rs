@@ -253,6 +253,10 @@ fn bad_records_are_told_with_their_line() {
         ("a A 192.0.2.1\n$INCLUDE other\n", "line 2: $INCLUDE is not followed"),
         ("a CH A 192.0.2.1\n", "extra.zone, line 1: "),
         ("a TXT \"no end\n", "extra.zone, line "),
+        (
+            "a\\046b TXT \"\\\"\\255\" ( x46b TXT \"\\\"\\255\" ( x0102030:.\n",
+            "line 1: the reader cannot take this",
+        ),
     ] {
         assert!(error(text).contains(expected), "{text:?}: {}", error(text));
     }

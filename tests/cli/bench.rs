@@ -299,7 +299,7 @@ fn a_server_that_somebody_else_runs_is_measured() {
     std::fs::write(&config, text).unwrap();
     let mut dns64d = std::process::Command::new(env!("CARGO_BIN_EXE_dns64d"));
     dns64d.arg("--config").arg(&config);
-    let (server, _) = Background::start(dns64d, "dns64d: ready");
+    let (server, _) = Background::start(dns64d, "event=ready");
     let out = base.path().join("record");
     let (dut, auth) = (format!(":{dut_port}"), format!("127.0.0.1:{auth_port}"));
     let options = [

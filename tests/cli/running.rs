@@ -41,7 +41,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts it and waits for the line on standard error that begins with `ready`; returns that line too.
+    /// Starts it and waits for the line on standard error that holds `ready`; returns that line too.
     pub fn start(mut command: Command, ready: &str) -> (Self, String) {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -52,7 +52,7 @@ impl Background {
             let read = background.stderr.read_line(&mut line).unwrap();
             assert!(read > 0, "the program ended before it was ready:\n{said}");
             said += &line;
-            if line.starts_with(ready) {
+            if line.contains(ready) {
                 return (background, line);
             }
         }

@@ -7,7 +7,7 @@ mod plan;
 mod tests;
 
 use crate::rewrite::TYPE_TSIG;
-use crate::wire::{Malformed, Message, Name, Overflow, Record, Section, Writer, rtype};
+use crate::wire::{CLASS_IN, Malformed, Message, Name, Overflow, Record, Section, Writer, rtype};
 use plan::{Plan, is_of_type};
 
 /// Takes out of a reply what does not belong to its question.
@@ -22,33 +22,47 @@ use plan::{Plan, is_of_type};
 ///    records of the zones that are named there, which prove that something does not exist; and their signatures.
 /// 3. Of the additional section stay the records of the names of the chain and of those that the RDATA of the records
 ///    above names, and the OPT record.
-/// 4. All else goes: other classes, TSIG, and what stands behind the first 256 records of the authority and of the
-///    additional section.
+/// 4. All else goes: other classes, TSIG, what stands behind the first 256 records of the authority and of the
+///    additional section, and octets behind the last record.
 ///
 /// # Errors
-/// Malformed records, a chain that is too long or a loop, or a reply that does not fit into `out`.
+/// Malformed records, to which address records with RDATA of another length count; a chain that is too long or a loop;
+/// or a reply that does not fit into `out`.
 pub fn scrub(reply: &Message<'_>, out: &mut [u8]) -> Result<Option<usize>, Malformed> {
     if is_plain(reply)? {
         return Ok(None);
     }
     // Names and number of the OPT record are checked here.
     reply.edns()?;
-    let plan = Plan::of(reply)?;
     for record in reply.records() {
-        if !plan.keeps(&record?) {
+        check_address(&record?)?;
+    }
+    let plan = Plan::of(reply)?;
+    let mut end = reply.question_end();
+    for record in reply.records() {
+        let record = record?;
+        if !plan.keeps(&record) {
             return write(reply, &plan, out).map(Some);
         }
+        end = end_of(&record);
     }
-    Ok(None)
+    if end == reply.octets().len() { Ok(None) } else { write(reply, &plan, out).map(Some) }
+}
+
+/// The position behind a record.
+fn end_of(record: &Record<'_>) -> usize {
+    record.rdata_position() + record.rdata.len()
 }
 
 /// Whether a reply is of the most common kind: records of the question's name, at most authority records of names at
-/// or above it, and at most an OPT record.
+/// or above it, and at most an OPT record. Nothing stands behind the last of them.
 fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
     let question = &reply.question;
-    let mut options = 0;
+    let (mut options, mut end) = (0, reply.question_end());
     for record in reply.records() {
         let record = record?;
+        check_address(&record)?;
+        end = end_of(&record);
         let plain = match record.section {
             Section::Answer => {
                 record.owner_is_question_pointer()
@@ -58,14 +72,29 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
             Section::Authority => question.name.is_under(&record.owner()?),
             Section::Additional => {
                 options += 1;
-                record.rtype == rtype::OPT && options == 1
+                // Anything but one octet is no root (RFC 6891 6.1.2): such a record is looked at below.
+                record.rtype == rtype::OPT && options == 1 && reply.octets()[record.position()] == 0
             }
         };
         if !plain || record.class != question.qclass && record.section != Section::Additional {
             return Ok(false);
         }
     }
-    Ok(true)
+    Ok(end == reply.octets().len())
+}
+
+/// An address record has an address and nothing else (RFC 1035 3.4.1, RFC 3596 2.2). Whoever copies what a server calls an
+/// address must not find more of it.
+fn check_address(record: &Record<'_>) -> Result<(), Malformed> {
+    let octets = match record.rtype {
+        rtype::A => 4,
+        rtype::AAAA => 16,
+        _ => return Ok(()),
+    };
+    if record.class != CLASS_IN || record.rdata.len() == octets {
+        return Ok(());
+    }
+    Err(Malformed("address record with RDATA of another length"))
 }
 
 /// Writes the records that the plan keeps.

@@ -4,23 +4,23 @@ use bytes::{BufMut, BytesMut};
 use dns64::wire::{HEADER_LENGTH, Header, Message, Section, rcode, rtype};
 
 /// The longest message, and so the longest frame without its length.
-pub(crate) const MESSAGE_OCTETS_MAX: usize = u16::MAX as usize;
+pub const MESSAGE_OCTETS_MAX: usize = u16::MAX as usize;
 
 /// The octets of a frame's length.
-pub(crate) const LENGTH_OCTETS: usize = 2;
+pub const LENGTH_OCTETS: usize = 2;
 
 /// The longest frame.
-pub(crate) const FRAME_OCTETS_MAX: usize = LENGTH_OCTETS + MESSAGE_OCTETS_MAX;
+pub const FRAME_OCTETS_MAX: usize = LENGTH_OCTETS + MESSAGE_OCTETS_MAX;
 
 /// The EDNS option that has no place in QUIC (RFC 9250 5.5.2).
 const OPTION_KEEPALIVE: u16 = 11;
 
 /// A frame shorter than a DNS header: nothing that follows can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooShort;
+pub struct TooShort;
 
 /// Takes the first whole message out of what has been read. `None`: it is not whole yet.
-pub(crate) fn take_frame(input: &mut BytesMut) -> Result<Option<Vec<u8>>, TooShort> {
+pub fn take_frame(input: &mut BytesMut) -> Result<Option<Vec<u8>>, TooShort> {
     let Some(&length) = input.first_chunk::<LENGTH_OCTETS>() else { return Ok(None) };
     let octets = usize::from(u16::from_be_bytes(length));
     if octets < HEADER_LENGTH {
@@ -34,7 +34,7 @@ pub(crate) fn take_frame(input: &mut BytesMut) -> Result<Option<Vec<u8>>, TooSho
 }
 
 /// Appends a message with its length. One that is too long for any frame is left out, and `false` returned.
-pub(crate) fn push_frame(output: &mut BytesMut, message: &[u8]) -> bool {
+pub fn push_frame(output: &mut BytesMut, message: &[u8]) -> bool {
     let Ok(length) = u16::try_from(message.len()) else { return false };
     output.put_u16(length);
     output.put_slice(message);
@@ -42,7 +42,7 @@ pub(crate) fn push_frame(output: &mut BytesMut, message: &[u8]) -> bool {
 }
 
 /// The message of a stream that carries exactly one.
-pub(crate) fn only_frame(octets: &[u8]) -> Result<Vec<u8>, TooShort> {
+pub fn only_frame(octets: &[u8]) -> Result<Vec<u8>, TooShort> {
     match octets.split_first_chunk::<LENGTH_OCTETS>() {
         Some((&length, message))
             if usize::from(u16::from_be_bytes(length)) == message.len() && message.len() >= HEADER_LENGTH =>
@@ -54,12 +54,12 @@ pub(crate) fn only_frame(octets: &[u8]) -> Result<Vec<u8>, TooShort> {
 }
 
 /// The ID of a message at least as long as a header.
-pub(crate) fn id(message: &[u8]) -> u16 {
+pub fn id(message: &[u8]) -> u16 {
     message.first_chunk().map_or(0, |id| u16::from_be_bytes(*id))
 }
 
 /// Replaces the ID.
-pub(crate) fn set_id(message: &mut [u8], id: u16) {
+pub fn set_id(message: &mut [u8], id: u16) {
     if let Some(head) = message.first_chunk_mut() {
         *head = id.to_be_bytes();
     }
@@ -67,7 +67,7 @@ pub(crate) fn set_id(message: &mut [u8], id: u16) {
 
 /// Whether `reply` is a response to the question of `query`. A server that could not read the query may leave the
 /// question out (RFC 1035 4.1.1 leaves it open); then the ID has to do, which the caller has compared.
-pub(crate) fn is_reply(query: &[u8], reply: &[u8]) -> bool {
+pub fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     let Ok(header) = Header::parse(reply) else { return false };
     if !header.has(Header::QR) {
         return false;
@@ -83,7 +83,7 @@ pub(crate) fn is_reply(query: &[u8], reply: &[u8]) -> bool {
 
 /// For how many seconds HTTP caches may keep an answer: its least TTL, or that of its absence (RFC 8484 5.1). 0 for what
 /// is no answer.
-pub(crate) fn lifetime_s(answer: &[u8]) -> u32 {
+pub fn lifetime_s(answer: &[u8]) -> u32 {
     let Ok(message) = Message::parse(answer) else { return 0 };
     if !matches!(message.header.rcode(), rcode::NOERROR | rcode::NXDOMAIN) || message.header.has(Header::TC) {
         return 0;
@@ -104,7 +104,7 @@ pub(crate) fn lifetime_s(answer: &[u8]) -> u32 {
 }
 
 /// Whether a message carries the EDNS option of the idle time (RFC 7828).
-pub(crate) fn has_keepalive(message: &[u8]) -> bool {
+pub fn has_keepalive(message: &[u8]) -> bool {
     let Ok(message) = Message::parse(message) else { return false };
     let opt = message.records().map_while(Result::ok).find(|record| record.rtype == rtype::OPT);
     let mut options = opt.map_or(&[][..], |opt| opt.rdata);

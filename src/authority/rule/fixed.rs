@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use dns64::names;
@@ -95,10 +96,7 @@ impl Fixed {
         let mut fixed = Self { suffix_octets: suffix.as_wire().len(), ..Self::default() };
         let mut line = 1;
         loop {
-            let entry = reader.next_entry().map_err(|failed| {
-                let (at, reason) = syntax_error(&failed.to_string());
-                error(at.max(line), reason)
-            })?;
+            let entry = next_entry(&mut reader).map_err(|(at, reason)| error(at.max(line), reason))?;
             let at = reader.current_offset().saturating_sub(preamble.len());
             line = line.max(line_of(&file.text, at));
             match entry {
@@ -243,6 +241,15 @@ fn add_to(sets: &mut Vec<FixedSet>, rtype: u16, ttl_s: u32, rdata: Vec<u8>) -> R
     }
     set.rdatas.push(rdata);
     Ok(())
+}
+
+/// The next entry of a file, or the line and the reason that there is none. The reader converts what it reads in its place
+/// and panics where an escaped text leaves it no room for that (domain 0.12.3).
+fn next_entry(reader: &mut Zonefile) -> Result<Option<Entry>, (usize, String)> {
+    match catch_unwind(AssertUnwindSafe(|| reader.next_entry())) {
+        Ok(entry) => entry.map_err(|failed| syntax_error(&failed.to_string())),
+        Err(_) => Err((1, "the reader cannot take this; put every record on a line of its own".into())),
+    }
 }
 
 /// The library says `line:column: reason`; it has read one line more at the start, and what ends a line counts to the

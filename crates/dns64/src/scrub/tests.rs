@@ -280,6 +280,49 @@ fn malformed_replies_and_a_second_opt_record_are_refused() {
     assert!(scrub(&message, &mut [0; 20]).is_err(), "no room");
 }
 
+#[test]
+fn an_opt_record_with_a_name_is_refused() {
+    let mut octets = message(&asked(), &[address(ANSWER, QUESTION)], true);
+    let name_at = octets.len() - 6 - 11;
+    // The root by a pointer to the first octet of the header, which is 0.
+    octets[0] = 0;
+    for name in [&[1, b'a', 0][..], &[0xc0, 0x00]] {
+        let named = [&octets[..name_at], name, &octets[name_at + 1..]].concat();
+        assert!(scrubbed(&named).is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn octets_behind_the_last_record_go() {
+    for records in
+        [&[][..], &[address(ANSWER, QUESTION)], &[alias(QUESTION, "x.org"), address(ANSWER, "x.org")]]
+    {
+        for options in [false, true] {
+            let octets = message(&asked(), records, options);
+            let longer = [&octets[..], b"and more"].concat();
+            let (clean, rewritten) = scrubbed(&longer).unwrap();
+            assert!(rewritten);
+            assert_eq!(clean, octets);
+        }
+    }
+}
+
+#[test]
+fn addresses_of_another_length_are_refused() {
+    for (rtype, length) in [(rtype::A, 4), (rtype::AAAA, 16)] {
+        for wrong in [0, length - 1, length + 1, 255] {
+            let rdata = vec![9; wrong];
+            for (section, owner) in [(ANSWER, QUESTION), (ADDITIONAL, "ns.test")] {
+                let octets = message(&asked(), &[(section, owner, rtype, &rdata[..], None)], false);
+                assert!(scrubbed(&octets).is_err(), "{wrong} octets of type {rtype}");
+            }
+        }
+        let rdata = vec![9; length];
+        let octets = message(&asked(), &[(ANSWER, QUESTION, rtype, &rdata[..], None)], false);
+        assert!(scrubbed(&octets).is_ok());
+    }
+}
+
 fn described() -> impl Strategy<Value = (usize, usize, usize, usize)> {
     (1..4usize, 0..7usize, 0..11usize, 0..7usize)
 }

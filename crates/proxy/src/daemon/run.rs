@@ -137,7 +137,8 @@ fn control(
 fn metrics(config: &Config, mailbox: &Mailbox) -> Result<Option<MetricsServer>, String> {
     let Some(address) = config.metrics else { return Ok(None) };
     let mailbox = mailbox.clone();
-    MetricsServer::start(address, move || mailbox.metrics()).map(Some).map_err(|error| error.to_string())
+    let server = MetricsServer::start(address, || (), move || mailbox.metrics());
+    server.map(Some).map_err(|error| format!("metrics: {error}"))
 }
 
 impl<S: Service> Daemon<S> {

@@ -59,6 +59,8 @@ pub struct Job {
     pub deadline_ns: u64,
     /// When a stale answer is given, if there is one.
     pub stale_at_ns: u64,
+    /// The last question failed before: that is remembered (RFC 9520).
+    pub failed_before: bool,
     /// The end of the A lookup that was sent ahead.
     pub held: Option<Held>,
     /// The slots of the lookups it waits for, by [`Wait`].
@@ -85,6 +87,7 @@ impl Job {
             stage,
             deadline_ns,
             stale_at_ns: u64::MAX,
+            failed_before: false,
             held: None,
             waits: [None; 2],
             young: false,

@@ -11,6 +11,7 @@ use crate::answer::{self, Form, Notes};
 use crate::buckets;
 use crate::client::{Client, Query};
 use crate::cookies::Judged;
+use crate::ede::code;
 use crate::inflight::{Job, Stage};
 use crate::local::{self, LocalAnswer};
 use crate::screen::{Refusal, Verdict, screen};
@@ -52,7 +53,7 @@ impl Machine {
         }
         self.stats.accepted += 1;
         if self.came_back(&query.asked.question, out) {
-            return self.fail(now_ns, client, &query, crate::ede::code::NETWORK_ERROR, out);
+            return self.fail(now_ns, client, &query, [Some(code::NETWORK_ERROR), None], out);
         }
         let view = self.view_of(client);
         if self.answer_locally(now_ns, client, &query, view, out) {

@@ -7,6 +7,7 @@ use super::jobs::Known;
 use super::{Machine, Notice, Output};
 use crate::answer::{self, Notes, Outcome, Source};
 use crate::client::{Client, Query};
+use crate::ede::code;
 use crate::inflight::{Job, Lookup, Stage, Wait};
 
 impl Machine {
@@ -78,23 +79,24 @@ impl Machine {
     /// A job ends without a usable reply: with a stale answer, if there is one, else with SERVFAIL.
     pub(super) fn end_without_reply(&mut self, now_ns: u64, job: &Job, cause: u16, out: &mut impl Output) {
         if rule::is_validation_failure(cause) || !self.answer_stale(now_ns, job, out) {
-            self.fail(now_ns, &job.client, &job.query, cause, out);
+            let remembered = job.failed_before.then_some(code::CACHED_ERROR);
+            self.fail(now_ns, &job.client, &job.query, [Some(cause), remembered], out);
         }
     }
 
-    /// Answers SERVFAIL.
+    /// Answers SERVFAIL, for the reasons of these extended errors.
     pub(super) fn fail(
         &mut self,
         now_ns: u64,
         client: &Client,
         query: &Query,
-        cause: u16,
+        causes: [Option<u16>; 2],
         out: &mut impl Output,
     ) {
         self.stats.failed += 1;
         let form = self.form(now_ns, client, query);
         let mut notes = Notes::none();
-        notes.say(cause);
+        causes.into_iter().flatten().for_each(|cause| notes.say(cause));
         let flags = query.asked.answer_flags(rcode::SERVFAIL);
         out.to_client(client, |buffer| answer::write_empty(&form, &query.asked, flags, &notes, buffer));
     }

@@ -9,6 +9,9 @@ use super::{Machine, Output};
 use crate::ede::code;
 use crate::inflight::{Held, Job, Stage, Wait};
 
+/// The longest reply that is held for a job, in octets: whatever servers send, a job costs no more memory.
+const HELD_OCTETS_MAX: usize = 4_096;
+
 /// What is known of the question that a job is at.
 #[derive(Clone, Copy)]
 pub(super) enum Known<'m> {
@@ -73,8 +76,11 @@ impl Machine {
         out: &mut impl Output,
     ) -> bool {
         let ageing = match recalled {
-            Recalled::Failure(cause) => return self.step(now_ns, job, Known::Failure(cause), out),
             Recalled::Fresh { ageing } => ageing,
+            Recalled::Failure(cause) => {
+                job.failed_before = true;
+                return self.step(now_ns, job, Known::Failure(cause), out);
+            }
         };
         let octets = std::mem::take(&mut self.buffers.recalled);
         let ended = match Message::parse(&octets) {
@@ -93,7 +99,7 @@ impl Machine {
         match self.judge(now_ns, job, known) {
             Next::AskA { .. } if known.is_error() && self.answer_stale_native(now_ns, job, out) => {}
             Next::AskA { ttl_cap_s } => {
-                job.stage = Stage::A { ttl_cap_s };
+                (job.stage, job.failed_before) = (Stage::A { ttl_cap_s }, false);
                 return false;
             }
             Next::Answer { strip } => self.answer(now_ns, job, known, strip, out),
@@ -145,10 +151,12 @@ impl Machine {
         if job.stage != Stage::Aaaa {
             return self.resume(now_ns, slot, known, out);
         }
-        job.held = Some(match known {
-            Known::Reply(reply) => Held::Reply(reply.octets().into()),
-            Known::Failure(cause) => Held::Failure(cause),
-        });
+        job.held = match known {
+            // It is in the cache, or asked for again.
+            Known::Reply(reply) if reply.octets().len() > HELD_OCTETS_MAX => None,
+            Known::Reply(reply) => Some(Held::Reply(reply.octets().into())),
+            Known::Failure(cause) => Some(Held::Failure(cause)),
+        };
     }
 
     /// Puts a job into a slot and lets it wait for its lookup.

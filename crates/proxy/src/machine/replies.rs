@@ -34,8 +34,9 @@ impl Machine {
         else {
             return self.stats.upstream_unexpected += 1;
         };
-        let Some(reply) = self.matching(lookup, message) else { return self.mismatch(now_ns, slot, out) };
-        if self.settings.asking.cookies && !self.upstream_cookies.accepts(upstream, &reply) {
+        let Some(reply) = matching(lookup, message) else { return self.mismatch(now_ns, slot, out) };
+        let spelled = !self.settings.asking.case_randomization || is_spelled_as_sent(lookup, &reply);
+        if !spelled || self.settings.asking.cookies && !self.upstream_cookies.accepts(upstream, &reply) {
             return self.distrust(now_ns, slot, out);
         }
         self.note_answer(now_ns, slot, out);
@@ -60,7 +61,7 @@ impl Machine {
         let Some(lookup) = self.lookups.get(slot).filter(|lookup| lookup.way == Way::Stream) else { return };
         let reply = message
             .filter(|message| Header::parse(message).is_ok_and(|header| header.id == lookup.id))
-            .and_then(|message| self.matching(lookup, message))
+            .and_then(|message| matching(lookup, message))
             // There is no way left to get the rest.
             .filter(|reply| !reply.header.has(Header::TC));
         let upstream = lookup.upstream;
@@ -79,16 +80,6 @@ impl Machine {
         self.take_reply(now_ns, slot, &reply, out);
     }
 
-    /// The reply in a message, if its question is the one that was sent: name, type and class, and the spelling where
-    /// that was drawn (RFC 5452 9.1).
-    fn matching<'m>(&self, lookup: &Lookup, message: &'m [u8]) -> Option<Message<'m>> {
-        let reply = Message::parse(message).ok().filter(|reply| reply.header.has(Header::QR))?;
-        let sent = lookup.sent_question();
-        let spelled =
-            !self.settings.asking.case_randomization || reply.question.name.as_wire() == sent.name.as_wire();
-        (reply.header.opcode() == 0 && reply.question == sent && spelled).then_some(reply)
-    }
-
     fn mismatch(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
         let Some(lookup) = self.lookups.get_mut(slot) else { return };
         lookup.mismatches += 1;
@@ -98,7 +89,8 @@ impl Machine {
         self.stats.upstream_mismatched += 1;
     }
 
-    /// Somebody forges answers, or the server has given cookies up: it is asked over a stream, which tells.
+    /// Somebody forges answers, or the server has given cookies up or does not keep spellings: it is asked over a
+    /// stream, which tells.
     fn distrust(&mut self, now_ns: u64, slot: u16, out: &mut impl Output) {
         self.stats.upstream_mismatched += 1;
         self.end_try(slot);
@@ -151,6 +143,17 @@ impl Machine {
             self.remember_failure(now_ns, &wanted, lookup.shared, cause);
         }
     }
+}
+
+/// The reply in a message, if its question is the one that was sent: name, type and class (RFC 5452 9.1).
+fn matching<'m>(lookup: &Lookup, message: &'m [u8]) -> Option<Message<'m>> {
+    let reply = Message::parse(message).ok().filter(|reply| reply.header.has(Header::QR))?;
+    (reply.header.opcode() == 0 && reply.question == lookup.question).then_some(reply)
+}
+
+/// Whether the question came back in the case that was drawn (0x20).
+fn is_spelled_as_sent(lookup: &Lookup, reply: &Message<'_>) -> bool {
+    reply.question.name.as_wire() == lookup.sent_question().name.as_wire()
 }
 
 /// The reply without what does not belong to its question, and without an AD bit that is not to be believed. `None` for

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use dns64::wire::Name;
+use siphasher::sip128::SipHasher24;
 
 use crate::buckets::Buckets;
 use crate::cache::Cache;
@@ -40,12 +41,12 @@ impl Shared {
 /// The domain of the questions that look for loops: reserved, so that they end at the next resolver (RFC 6761 6.2).
 const PROBE_DOMAIN: &str = "dns64d-loop.test";
 
-/// Digits of the secret in a probe's label.
-const SECRET_DIGITS: usize = 32;
+/// Digits in a probe's label before the number of its server.
+const HASH_DIGITS: usize = 32;
 
 /// Upstream servers whose questions come back to us.
 pub struct Loops {
-    secret: String,
+    hasher: SipHasher24,
     domain: Name,
     found: Vec<AtomicBool>,
     /// Changes with each loop that is found.
@@ -55,27 +56,25 @@ pub struct Loops {
 impl Loops {
     fn new(upstreams: usize, secret: [u8; 16]) -> Self {
         Self {
-            secret: secret.iter().map(|octet| format!("{octet:02x}")).collect(),
+            hasher: SipHasher24::new_with_key(&secret),
             domain: Name::from_text(PROBE_DOMAIN).unwrap_or(Name::ROOT),
             found: (0..upstreams).map(|_| AtomicBool::new(false)).collect(),
             epoch: AtomicU32::new(0),
         }
     }
 
-    /// The name that this upstream server is asked for.
+    /// The name that this upstream server is asked for. It says nothing of the names for the others: a server can have
+    /// itself left out, and no other.
     pub fn name(&self, upstream: usize) -> Option<Name> {
-        self.domain.below(format!("{}{upstream:x}", self.secret).as_bytes()).ok()
+        let hash = self.hasher.hash(&upstream.to_le_bytes()).as_u128();
+        self.domain.below(format!("{hash:032x}{upstream:x}").as_bytes()).ok()
     }
 
     /// The upstream server that a client's question was asked of, if it is one of ours that came back.
     pub fn upstream_of(&self, name: &Name) -> Option<usize> {
-        let label = name.labels().next().filter(|label| label.len() > SECRET_DIGITS)?;
-        let (secret, number) = label.split_at(SECRET_DIGITS);
-        if !secret.eq_ignore_ascii_case(self.secret.as_bytes()) || !name.is_under(&self.domain) {
-            return None;
-        }
+        let (_, number) = name.labels().next()?.split_at_checked(HASH_DIGITS)?;
         let number = usize::from_str_radix(std::str::from_utf8(number).ok()?, 16).ok()?;
-        (number < self.found.len()).then_some(number)
+        (number < self.found.len() && self.name(number)? == *name).then_some(number)
     }
 
     /// The upstream server asks us. Returns whether that is news.
@@ -114,6 +113,9 @@ mod tests {
         let other = Loops::new(20, [8; 16]);
         assert_eq!(other.upstream_of(&name), None);
         assert_eq!(loops.upstream_of(&loops.name(20).unwrap()), None, "no such server");
+        let of_another = name.to_string().replacen("11.dns64d", "10.dns64d", 1);
+        assert_ne!(of_another, name.to_string());
+        assert_eq!(loops.upstream_of(&Name::from_text(&of_another).unwrap()), None);
         assert_eq!(loops.upstream_of(&Name::from_text("www.example").unwrap()), None);
         assert!(loops.report(17) && !loops.report(17));
         assert_eq!((loops.epoch(), loops.found().collect::<Vec<_>>()), (1, vec![17]));

@@ -154,7 +154,10 @@ impl Machine {
         for _ in 0..self.lookups.len() {
             let Some(slot) = at else { break };
             at = self.lookups.next_of(slot);
-            let affected = |lookup: &Lookup| lookup.upstream == upstream && lookup.way == Way::Udp { socket };
+            let affected = |lookup: &Lookup| {
+                let here = lookup.upstream == upstream && lookup.way == Way::Udp { socket };
+                here && self.upstreams.group_len(lookup.group) > 1
+            };
             if self.lookups.get(slot).is_some_and(affected) {
                 self.end_try(slot);
                 self.retry(now_ns, slot, out);

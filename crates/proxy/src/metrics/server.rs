@@ -1,7 +1,7 @@
 //! A very small HTTP server for one page, in a thread of its own.
 //!
 //! It answers one connection at a time and gives each two seconds; the kernel's queue holds the next ones. Whatever comes
-//! costs no more than that, and the threads that answer queries never meet it.
+//! costs no more than that, and the threads that answer or send queries never meet it.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -31,22 +31,27 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Serves at an address (port 0: a free one). `page` makes the text; `None` means that it cannot now.
+    /// Serves at an address (port 0: a free one). `prepare` runs first in its thread. `page` makes the text; `None` means
+    /// that it cannot now.
     ///
     /// # Errors
     /// The address cannot be used; the message names it.
-    pub fn start(listen: SocketAddr, page: impl Fn() -> Option<String> + Send + 'static) -> io::Result<Self> {
-        let named = |error: io::Error| {
-            io::Error::new(error.kind(), format!("metrics: cannot listen on {listen}: {error}"))
-        };
+    pub fn start(
+        listen: SocketAddr,
+        prepare: impl FnOnce() + Send + 'static,
+        page: impl Fn() -> Option<String> + Send + 'static,
+    ) -> io::Result<Self> {
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}"));
         let listener = TcpListener::bind(listen).map_err(named)?;
         let address = listener.local_addr().map_err(named)?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
-        let thread = std::thread::Builder::new()
-            .name("dns64d-metrics".into())
-            .spawn(move || serve(&listener, &told, &page))
-            .map_err(named)?;
+        let work = move || {
+            prepare();
+            serve(&listener, &told, &page);
+        };
+        let thread = std::thread::Builder::new().name("openmetrics".into()).spawn(work).map_err(named)?;
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
@@ -152,7 +157,8 @@ mod tests {
 
     #[test]
     fn the_page_is_served_and_nothing_else() {
-        let server = MetricsServer::start("[::]:0".parse().unwrap(), || Some("page\n".into())).unwrap();
+        let server =
+            MetricsServer::start("[::]:0".parse().unwrap(), || (), || Some("page\n".into())).unwrap();
         let at = reachable(server.address());
         let answer = ask(at, b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\npage\n"), "{answer}");
@@ -167,13 +173,13 @@ mod tests {
         let silent = TcpStream::connect(at).unwrap();
         assert!(ask(at, b"GET /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200"));
         drop(silent);
-        let taken = MetricsServer::start(at, || None).err().unwrap().to_string();
-        assert!(taken.starts_with(&format!("metrics: cannot listen on {at}: ")), "{taken}");
+        let taken = MetricsServer::start(at, || (), || None).err().unwrap().to_string();
+        assert!(taken.starts_with(&format!("cannot listen on {at}: ")), "{taken}");
     }
 
     #[test]
     fn a_page_that_cannot_be_made_is_an_error_of_the_server() {
-        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), || None).unwrap();
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), || (), || None).unwrap();
         assert!(ask(server.address(), b"GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503"));
     }
 

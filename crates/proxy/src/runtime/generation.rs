@@ -8,7 +8,8 @@ use net::poll::{Interest, Poller};
 
 use super::observer::Observer;
 use super::outlet::{ClientSide, Outlet, StreamSide, UpstreamSide};
-use super::worker::{Adoption, Token};
+use super::token::Token;
+use super::worker::Adoption;
 use crate::machine::Machine;
 use crate::settings::Settings;
 

@@ -1,5 +1,6 @@
 //! The sockets and threads around the machines, and how they change while they run.
 
+mod board;
 mod error;
 mod generation;
 mod inbox;
@@ -7,8 +8,10 @@ mod listening;
 mod observer;
 mod outlet;
 mod readings;
+mod rooms;
 mod service;
 mod sockets;
+mod token;
 mod worker;
 
 use std::io::{self, Read};
@@ -17,21 +20,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use net::given::GivenSocket;
-use streams::{Roots, ServerTls, Streams};
+use streams::{ServerTls, Streams};
 
 use crate::buckets::Buckets;
 use crate::cache::Cache;
-use crate::config::{Config, ListenProtocol, UpstreamProtocol};
+use crate::config::{Config, ListenProtocol};
 use crate::machine::Shared;
 use crate::settings::Settings;
 use crate::snapshot::{Reading, UpstreamState};
 use crate::stats::Stats;
+use board::{Board, Report};
 pub use error::ServerError;
 use inbox::{Event, Inbox};
 use listening::{Listening, Plan, stream_limits};
 pub use observer::Services;
-use outlet::stream_token;
-use worker::{Adoption, Board, Report, Worker};
+use rooms::{start_streams, stream_upstreams};
+use worker::{Adoption, Worker};
 
 /// Threads at most: their numbers have eight bits in the tokens of the streams.
 const THREADS_MAX: usize = 256;
@@ -321,48 +325,6 @@ fn threads(config: &Config) -> Result<usize, ServerError> {
         (threads, _) => threads,
     }
     .clamp(1, THREADS_MAX))
-}
-
-/// The room of the streams: queries go to the threads in turn, answers to the thread that asked.
-fn start_streams(inboxes: &Arc<[Arc<Inbox>]>) -> Result<Streams, ServerError> {
-    let (for_queries, for_answers) = (inboxes.clone(), inboxes.clone());
-    Streams::start(
-        move |query| {
-            let worker = query.token as usize % for_queries.len();
-            for_queries[worker].push(Event::Query(query));
-        },
-        move |answer| {
-            let (worker, generation, token) = stream_token::split(answer.token);
-            if let Some(inbox) = for_answers.get(worker) {
-                inbox.push(Event::Answer { generation, token, octets: answer.octets });
-            }
-        },
-    )
-    .map_err(|error| ServerError::System("start the thread of the streams", error))
-}
-
-/// How each upstream server is asked over a stream.
-fn stream_upstreams(config: &Config) -> Result<Vec<streams::Upstream>, ServerError> {
-    let encrypted = config.upstreams.iter().any(|upstream| upstream.protocol.is_encrypted());
-    let roots = match &config.upstream_roots {
-        _ if !encrypted => None,
-        Some(path) => Some(Roots::load(path).map_err(ServerError::Tls)?),
-        None => Some(Roots::system().map_err(ServerError::Tls)?),
-    };
-    let upstream = |upstream: &crate::config::UpstreamServer| streams::Upstream {
-        address: upstream.address,
-        protocol: match upstream.protocol {
-            UpstreamProtocol::Udp | UpstreamProtocol::Tcp => streams::Protocol::Tcp,
-            UpstreamProtocol::Tls => streams::Protocol::Tls,
-            UpstreamProtocol::Https => streams::Protocol::Https,
-            UpstreamProtocol::Quic => streams::Protocol::Quic,
-        },
-        tls_name: upstream.tls_name.clone(),
-        path: upstream.path.clone(),
-        source: upstream.source,
-        roots: roots.clone(),
-    };
-    Ok(config.upstreams.iter().map(upstream).collect())
 }
 
 /// Calls a function at the end of a thread, a panic included.

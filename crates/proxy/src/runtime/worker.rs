@@ -1,23 +1,24 @@
 //! One thread: wait, receive, let the machine work, send.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use net::poll::{Event as Ready, Events, Interest, Poller};
 use net::udp::{ReceiveBatch, UdpSocket};
 
 use super::ServerError;
+use super::board::Board;
 use super::generation::{Generation, Ways};
 use super::inbox::{Event, Inbox};
 use super::observer::{Observer, Services};
 use super::outlet::{BATCH, ClientSide, StreamSide};
+use super::token::Token;
 use crate::client::{Channel, Client, StreamKind};
 use crate::dnstap::Kind;
 use crate::machine::Shared;
 use crate::settings::Settings;
 use crate::stats::Stats;
-use crate::upstreams::UpstreamCounts;
 
 /// Room for one datagram: more than any client or server sends after EDNS with 1232 octets.
 const DATAGRAM_OCTETS: usize = 4096;
@@ -42,65 +43,6 @@ pub(super) struct Adoption {
     pub close: Vec<usize>,
     /// This worker looks for loops.
     pub probes: bool,
-}
-
-/// What an event of the poller is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
-    Inbox,
-    Listener(usize),
-    Upstream { generation: u8, upstream: usize, socket: usize },
-}
-
-impl Token {
-    const KIND_SHIFT: u32 = 56;
-    const GENERATION_SHIFT: u32 = 48;
-    const UPSTREAM_SHIFT: u32 = 16;
-
-    /// The kind in the top octet, its value below.
-    pub fn encode(self) -> u64 {
-        let (kind, value) = match self {
-            Self::Inbox => (0, 0),
-            Self::Listener(index) => (1, index as u64),
-            Self::Upstream { generation, upstream, socket } => {
-                let upstream = (upstream as u64) << Self::UPSTREAM_SHIFT | socket as u64;
-                (2, u64::from(generation) << Self::GENERATION_SHIFT | upstream)
-            }
-        };
-        kind << Self::KIND_SHIFT | value
-    }
-
-    fn decode(token: u64) -> Self {
-        let value = token & ((1 << Self::KIND_SHIFT) - 1);
-        match token >> Self::KIND_SHIFT {
-            0 => Self::Inbox,
-            1 => Self::Listener(value as usize),
-            _ => Self::Upstream {
-                generation: (value >> Self::GENERATION_SHIFT) as u8,
-                upstream: (value >> Self::UPSTREAM_SHIFT) as u32 as usize,
-                socket: (value & 0xffff) as usize,
-            },
-        }
-    }
-}
-
-/// What a worker lets others see.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Report {
-    pub stats: Stats,
-    pub upstreams: Vec<UpstreamCounts>,
-    /// The generation that `upstreams` belongs to.
-    pub generation: u64,
-}
-
-/// Where it lets them see it.
-#[derive(Default)]
-pub(super) struct Board(Mutex<Report>);
-
-impl Board {
-    pub fn read(&self) -> Report {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// A machine, those before it that still have clients, and their sockets.
@@ -364,30 +306,15 @@ impl Worker {
 
     fn publish(&mut self) {
         let stats = self.stats();
-        let mut report = self.board.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing new: the next wait may be long.
-        self.published_ns =
-            if report.stats == stats && report.generation == self.current.number { 0 } else { self.now_ns };
-        report.stats = stats;
-        report.generation = self.current.number;
-        report.upstreams.clear();
-        report.upstreams.extend(self.current.machine.upstream_counts(self.now_ns));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_are_read_back() {
-        for token in [
-            Token::Inbox,
-            Token::Listener(3),
-            Token::Upstream { generation: 0, upstream: 5, socket: 1023 },
-            Token::Upstream { generation: 255, upstream: 70_000, socket: 65_535 },
-        ] {
-            assert_eq!(Token::decode(token.encode()), token);
-        }
+        let Self { current, now_ns, published_ns, .. } = self;
+        self.board.write(|report| {
+            let news = report.stats != stats || report.generation != current.number;
+            // Without news the next wait may be long.
+            *published_ns = if news { *now_ns } else { 0 };
+            report.stats = stats;
+            report.generation = current.number;
+            report.upstreams.clear();
+            report.upstreams.extend(current.machine.upstream_counts(*now_ns));
+        });
     }
 }

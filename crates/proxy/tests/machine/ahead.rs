@@ -2,9 +2,11 @@
 
 use dns64::wire::rcode;
 use proxy::Settings;
+use proxy::client::StreamKind;
 use proxy::settings::AQuery;
 
-use crate::talk::{Asked, MS, S, Talk, settings_with};
+use crate::support::{lines, query};
+use crate::talk::{Asked, MS, S, Talk, settings_with, stream_client};
 use crate::{A, A_RECORD, AAAA, AAAA_RECORD, SOA, SYNTHESIZED};
 
 fn asking(a_query: AQuery) -> Settings {
@@ -196,4 +198,25 @@ fn a_query_that_has_ended_asks_for_nothing() {
     talk.silent();
     talk.wait(20 * MS);
     talk.asked("other.example.com A");
+}
+
+/// A server that sends long replies must not fill the memory with them.
+#[test]
+fn a_long_reply_is_not_held_but_asked_for_again() {
+    let many: Vec<String> =
+        (0..300).map(|n| format!("an www.example.com 300 A 192.0.{}.{}", n / 250, n % 250)).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for remembers in [false, true] {
+        let settings = asking(AQuery::Together);
+        let mut talk = if remembers { Talk::with_cache(settings) } else { Talk::new(settings) };
+        talk.sends(stream_client(1, StreamKind::Tcp), &query(0x1234, AAAA, None));
+        let (aaaa, a) = (talk.asked(AAAA), talk.asked(A));
+        talk.replies(&a, 0, &many);
+        talk.replies(&aaaa, 0, &[SOA]);
+        if !remembers {
+            talk.asked_and_told(A, 0, &many);
+        }
+        assert_eq!(lines(&talk.answer()).len(), 300);
+        talk.over();
+    }
 }

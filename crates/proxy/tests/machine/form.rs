@@ -134,13 +134,13 @@ fn the_idle_time_is_told_where_a_connection_has_one() {
     for kind in [StreamKind::Tcp, StreamKind::Tls] {
         assert_eq!(told(kind, &[(option_code::KEEPALIVE, &[])]), Some(vec![0, 100]));
     }
-    assert_eq!(told(StreamKind::Quic, &[(option_code::KEEPALIVE, &[])]), None, "QUIC");
+    assert_eq!(told(StreamKind::Quic, &[(option_code::KEEPALIVE, &[])]), None);
     assert_eq!(told(StreamKind::Tcp, &[]), None, "not asked for");
 }
 
 #[test]
 fn encrypted_answers_are_padded_where_the_query_is() {
-    for kind in [StreamKind::Tls, StreamKind::Quic] {
+    for kind in [StreamKind::Tls, StreamKind::Https, StreamKind::Quic] {
         let padded = answer_with(kind, &[(option_code::PADDING, &[0; 9])]);
         assert_eq!(padded.len(), 468);
         assert!(option(&padded, option_code::PADDING).unwrap().iter().all(|&octet| octet == 0));

@@ -136,6 +136,24 @@ fn an_unreachable_server_is_news_once() {
     talk.over();
 }
 
+/// It may have company in one group and be alone in another, whose questions it is given time for.
+#[test]
+fn an_unreachable_server_is_given_time_where_it_is_alone() {
+    let mut talk = Talk::new(settings_with(|settings| {
+        settings.upstreams = vec![Upstream::default(); 2];
+        settings.groups = vec![vec![0, 1], vec![1]];
+        settings.routes.insert(&Name::from_text("corp.example").unwrap(), 1);
+    }));
+    talk.client_asks("corp.example A");
+    let asked = talk.asked("corp.example A");
+    talk.unreachable(&asked);
+    talk.silent();
+    talk.wait(800 * MS);
+    talk.asked_and_told("corp.example A", 0, &[]);
+    talk.answered("corp.example A", 0, &[]);
+    talk.over();
+}
+
 #[test]
 fn the_faster_server_is_asked_more_often() {
     let mut talk = Talk::new(settings_for(2));

@@ -16,7 +16,8 @@ use super::connection::Failure;
 use super::server::IDLE;
 use crate::activity::Activity;
 use crate::message::{MESSAGE_OCTETS_MAX, is_reply, set_id};
-use crate::server::{MEDIA_TYPE, has_media_type};
+use crate::request::{MEDIA_TYPE, is_message_type};
+use crate::server::content_type;
 
 /// A server that says nothing for so long is asked whether it is there, and has as long again to say so.
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -69,7 +70,7 @@ impl Link {
         let _use = self.activity.begin();
         let request = self.request(query)?;
         let response = self.requests.clone().send_request(request).await.map_err(Failure::lost)?;
-        if response.status() != StatusCode::OK || !has_media_type(response.headers()) {
+        if response.status() != StatusCode::OK || !is_message_type(content_type(response.headers())) {
             return Err(Failure::Unusable);
         }
         let body = Limited::new(response.into_body(), MESSAGE_OCTETS_MAX).collect().await;

@@ -6,11 +6,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -24,9 +22,7 @@ use super::pending::Reply;
 use super::session::{Held, Session};
 use crate::activity::Activity;
 use crate::message::{MESSAGE_OCTETS_MAX, lifetime_s};
-
-/// The media type of DNS messages (RFC 8484 6).
-pub(crate) const MEDIA_TYPE: &str = "application/dns-message";
+use crate::request::{Head, MEDIA_TYPE, Place};
 
 /// The request's headers that are read: a URI of 65,534 octets, the longest the library takes, and others.
 const HEADERS_OCTETS_MAX: u32 = 72 << 10;
@@ -103,15 +99,16 @@ async fn answer(session: &Session, request: Request<Incoming>) -> Answer {
 
 /// The query of a request, or the status that says why there is none (RFC 8484 4.1).
 async fn read_query(session: &Session, request: Request<Incoming>) -> Result<Vec<u8>, StatusCode> {
-    if request.uri().path() != &*session.place.path() {
-        return Err(StatusCode::NOT_FOUND);
-    }
-    let octets = match *request.method() {
-        Method::GET => from_uri(request.uri().query().unwrap_or_default())?,
-        Method::POST if !has_media_type(request.headers()) => {
-            return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-        }
-        Method::POST => {
+    let head = Head {
+        method: request.method().as_str(),
+        path: request.uri().path(),
+        query: request.uri().query().unwrap_or_default(),
+        content_type: content_type(request.headers()),
+    };
+    let place = head.place(&session.place.path())?;
+    let octets = match place {
+        Place::Uri(octets) => octets,
+        Place::Body => {
             let body = Limited::new(request.into_body(), MESSAGE_OCTETS_MAX).collect();
             match tokio::time::timeout(session.limits.message_timeout, body).await {
                 Ok(Ok(body)) => body.to_bytes().into(),
@@ -122,7 +119,6 @@ async fn read_query(session: &Session, request: Request<Incoming>) -> Result<Vec
                 Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),
             }
         }
-        _ => return Err(StatusCode::METHOD_NOT_ALLOWED),
     };
     if octets.len() < dns64::wire::HEADER_LENGTH {
         return Err(StatusCode::BAD_REQUEST);
@@ -130,17 +126,9 @@ async fn read_query(session: &Session, request: Request<Incoming>) -> Result<Vec
     Ok(octets)
 }
 
-/// The variable `dns` of a GET, in base64url without padding (RFC 8484 4.1.1). A URI is too short for more than a
-/// message can have.
-fn from_uri(query: &str) -> Result<Vec<u8>, StatusCode> {
-    let value = query.split('&').find_map(|pair| pair.strip_prefix("dns=")).ok_or(StatusCode::BAD_REQUEST)?;
-    BASE64_URL_SAFE_NO_PAD.decode(value).map_err(|_| StatusCode::BAD_REQUEST)
-}
-
-/// Whether the body is said to be a DNS message. Parameters of the media type mean nothing here.
-pub(crate) fn has_media_type(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(MEDIA_TYPE)
+/// The content type of a message; empty where there is none that can be read.
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 fn success(held: Held) -> Answer {
@@ -162,29 +150,4 @@ fn refusal(status: StatusCode) -> Answer {
         response.headers_mut().insert(ALLOW, http::HeaderValue::from_static("GET, POST"));
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_query_of_a_get_is_found() {
-        // The example of RFC 8484 4.1.1.
-        let octets = from_uri("dns=AAABAAABAAAAAAAAA3d3dwdleGFtcGxlA2NvbQAAAQAB").unwrap();
-        assert_eq!(octets.len(), 33);
-        assert_eq!(from_uri("a=b&dns=AAAB"), Ok(vec![0, 0, 1]));
-        for garbage in ["", "dns", "DNS=AAAB", "dns=AAAB=", "dns=AA+/", "dns=A"] {
-            assert_eq!(from_uri(garbage), Err(StatusCode::BAD_REQUEST), "{garbage}");
-        }
-    }
-
-    #[test]
-    fn media_types_compare_without_case_and_parameters() {
-        let with = |value: &'static str| {
-            has_media_type(&HeaderMap::from_iter([(CONTENT_TYPE, http::HeaderValue::from_static(value))]))
-        };
-        assert!(with("application/dns-message") && with("Application/DNS-Message; charset=x"));
-        assert!(!with("application/dns-json") && !with("") && !has_media_type(&HeaderMap::new()));
-    }
 }
