@@ -51,20 +51,20 @@ impl Talk {
 
     fn play(&mut self, operation: Operation<'_>) {
         match operation {
-            Operation::Client { kind, octets } => self.ask(kind, octets.to_vec()),
+            Operation::Client { kind, octets } => self.ask(kind, octets),
             Operation::Again { kind, message } => {
                 if let Some(octets) = self.peers.earlier_message(message) {
-                    self.ask(kind, octets);
+                    self.ask(kind, &octets);
                 }
             }
             Operation::Wait { units } => self.wait(operation::duration_ns(units)),
             Operation::Reply { query, .. } | Operation::Told { query, .. } => {
-                self.to_query(query, |asked| operation.reply_to(&asked.octets));
+                self.answer_query(query, |asked| operation.reply_to(&asked.octets));
             }
             Operation::Forged { query, .. } => {
-                self.to_query(query, |asked| operation.reply_to(&asked.octets))
+                self.answer_query(query, |asked| operation.reply_to(&asked.octets));
             }
-            Operation::StreamEnd { query } => self.to_query(query, |_| None),
+            Operation::StreamEnd { query } => self.answer_query(query, |_| None),
             Operation::Unreachable { query } => {
                 if let Some((upstream, Way::Udp { socket })) =
                     self.peers.asked(query).map(|asked| (asked.upstream, asked.way))
@@ -76,13 +76,13 @@ impl Talk {
         self.check();
     }
 
-    fn ask(&mut self, kind: u8, octets: Vec<u8>) {
-        let client = self.peers.arrive(kind, octets.clone());
-        self.machine.handle_client(self.now_ns, client, &octets, &mut self.peers);
+    fn ask(&mut self, kind: u8, octets: &[u8]) {
+        let client = self.peers.arrive(kind, octets.to_vec());
+        self.machine.handle_client(self.now_ns, client, octets, &mut self.peers);
     }
 
     /// Hands the machine a message where the reply to a query belongs. Without one, the query's stream ends.
-    fn to_query(&mut self, query: u8, message: impl FnOnce(&peers::Asked) -> Option<Vec<u8>>) {
+    fn answer_query(&mut self, query: u8, message: impl FnOnce(&peers::Asked) -> Option<Vec<u8>>) {
         let Some(asked) = self.peers.asked(query) else { return };
         let (upstream, way, message) = (asked.upstream, asked.way, message(asked));
         match (way, message) {

@@ -62,7 +62,7 @@ impl<'i> Operation<'i> {
                 input.extend(counted(records));
             }
             Self::Forged { query, id, octets } => {
-                input.extend([&[2, query, id], &counted(octets)[..]].concat())
+                input.extend([&[2, query, id], &counted(octets)[..]].concat());
             }
             Self::Wait { units } => input.extend([&[3], &units.to_be_bytes()[..]].concat()),
             Self::StreamEnd { query } => input.extend([4, query]),
