@@ -35,7 +35,7 @@ pub fn scrub(reply: &Message<'_>, out: &mut [u8]) -> Result<Option<usize>, Malfo
     // Names and number of the OPT record are checked here.
     reply.edns()?;
     for record in reply.records() {
-        check_address(&record?)?;
+        check_length(&record?)?;
     }
     let plan = Plan::of(reply)?;
     let mut end = reply.question_end();
@@ -61,7 +61,7 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
     let (mut options, mut end) = (0, reply.question_end());
     for record in reply.records() {
         let record = record?;
-        check_address(&record)?;
+        check_length(&record)?;
         end = end_of(&record);
         let plain = match record.section {
             Section::Answer => {
@@ -83,12 +83,15 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
     Ok(end == reply.octets().len())
 }
 
-/// An address record has an address and nothing else (RFC 1035 3.4.1, RFC 3596 2.2). Whoever copies what a server calls an
-/// address must not find more of it.
-fn check_address(record: &Record<'_>) -> Result<(), Malformed> {
+/// An address record has an address and nothing else (RFC 1035 3.4.1, RFC 3596 2.2), an alias a name and nothing else.
+/// Whoever copies what a server calls so must not find more of it.
+fn check_length(record: &Record<'_>) -> Result<(), Malformed> {
     let octets = match record.rtype {
         rtype::A => 4,
         rtype::AAAA => 16,
+        rtype::CNAME | rtype::DNAME if record.name_in_rdata(0)?.1 != record.rdata.len() => {
+            return Err(Malformed("octets behind the name of an alias"));
+        }
         _ => return Ok(()),
     };
     if record.class != CLASS_IN || record.rdata.len() == octets {

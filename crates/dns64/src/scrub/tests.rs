@@ -323,6 +323,18 @@ fn addresses_of_another_length_are_refused() {
     }
 }
 
+#[test]
+fn aliases_with_octets_behind_their_name_are_refused() {
+    for rtype in [rtype::CNAME, rtype::DNAME] {
+        for (rdata, good) in
+            [(&b"\x01a\x04test\0"[..], true), (b"\x01a\x04test\0G", false), (b"\x01a", false)]
+        {
+            let octets = message(&asked(), &[(ANSWER, QUESTION, rtype, rdata, None)], false);
+            assert_eq!(scrubbed(&octets).is_ok(), good, "{rdata:?} of type {rtype}");
+        }
+    }
+}
+
 fn described() -> impl Strategy<Value = (usize, usize, usize, usize)> {
     (1..4usize, 0..7usize, 0..11usize, 0..7usize)
 }
