@@ -8,12 +8,8 @@ pub mod code {
     pub const OTHER: u16 = 0;
     /// The answer was expired, and no fresh one was to be had (RFC 8767).
     pub const STALE_ANSWER: u16 = 3;
-    /// DNSSEC validation failed at the upstream server.
-    pub const DNSSEC_BOGUS: u16 = 6;
     /// The failure is a remembered one (RFC 9520).
     pub const CACHED_ERROR: u16 = 13;
-    /// We are just starting.
-    pub const NOT_READY: u16 = 14;
     /// The client may not ask us.
     pub const PROHIBITED: u16 = 18;
     /// As [`STALE_ANSWER`], for a name that did not exist.

@@ -15,6 +15,16 @@ fn one_known() -> Talk {
     talk
 }
 
+/// A machine that has asked for AAAA, then A, and synthesized.
+fn one_synthesized() -> Talk {
+    let mut talk = Talk::with_cache(settings());
+    talk.client_asks(AAAA);
+    talk.asked_and_told(AAAA, 0, &[SOA]);
+    talk.asked_and_told(A, 0, &[A_RECORD]);
+    talk.answered(AAAA, 0, &[SYNTHESIZED]);
+    talk
+}
+
 #[test]
 fn a_reply_is_kept_for_its_ttl_which_falls() {
     let mut talk = one_known();
@@ -43,11 +53,7 @@ fn the_spelling_is_that_of_each_client() {
 /// What is kept is what servers said, not what was made of it.
 #[test]
 fn synthesis_is_done_anew_with_the_ttls_that_are_left() {
-    let mut talk = Talk::with_cache(settings());
-    talk.client_asks(AAAA);
-    talk.asked_and_told(AAAA, 0, &[SOA]);
-    talk.asked_and_told(A, 0, &[A_RECORD]);
-    talk.answered(AAAA, 0, &[SYNTHESIZED]);
+    let mut talk = one_synthesized();
     talk.wait(10 * S);
     talk.client_asks(AAAA);
     talk.answered(AAAA, 0, &["an www.example.com 20 AAAA 2001:db8:64::c000:201"]);
@@ -58,11 +64,7 @@ fn synthesis_is_done_anew_with_the_ttls_that_are_left() {
 
 #[test]
 fn an_expired_denial_is_asked_for_and_the_address_is_not() {
-    let mut talk = Talk::with_cache(settings());
-    talk.client_asks(AAAA);
-    talk.asked_and_told(AAAA, 0, &[SOA]);
-    talk.asked_and_told(A, 0, &[A_RECORD]);
-    talk.answered(AAAA, 0, &[SYNTHESIZED]);
+    let mut talk = one_synthesized();
     talk.wait(30 * S);
     talk.client_asks(AAAA);
     talk.asked_and_told(AAAA, 0, &[SOA]);
