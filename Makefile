@@ -50,9 +50,9 @@ clippy:
 	$(CARGO) clippy --all-targets --features validation --quiet -p sextant -p sextant-proxy -- -D warnings
 
 unit:
-	$(CARGO) test --workspace
-	$(CARGO) test --features validation -p sextant-proxy --lib config::
-	$(CARGO) test --features validation --test validation
+	tests/run --workspace
+	tests/run --features validation -p sextant-proxy --lib config::
+	tests/run --features validation --test validation
 
 docs:
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet
