@@ -199,6 +199,18 @@ impl Name {
         name
     }
 
+    /// The name with other cases of letters (0x20): where bit n of `bits` is set (bit n % 8 of octet n / 8), its octet n, if it
+    /// is a letter.
+    #[must_use]
+    pub fn with_flipped_case(&self, bits: &[u8; 32]) -> Self {
+        let mut name = *self;
+        for (at, octet) in name.octets[..usize::from(self.length)].iter_mut().enumerate() {
+            let flip = bits[at / 8] >> (at % 8) & 1 == 1 && octet.is_ascii_alphabetic();
+            *octet ^= u8::from(flip) << 5;
+        }
+        name
+    }
+
     /// This name with `new` in the place of `old`, which is an ending of it (RFC 6672 2.2).
     ///
     /// # Errors

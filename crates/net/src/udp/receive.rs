@@ -22,6 +22,10 @@ pub struct Datagram<'a> {
     pub received_realtime_ns: Option<u64>,
 }
 
+/// From one slot to the next so many octets are left, an odd number of cache lines: where slots are whole pages, the beginnings of
+/// all would compete for the same few places of the processor's cache.
+const STAGGER_OCTETS: usize = 17 * 64;
+
 /// Slots for the datagrams of one call, allocated once.
 pub struct ReceiveBatch {
     headers: Box<[libc::mmsghdr]>,
@@ -31,6 +35,7 @@ pub struct ReceiveBatch {
     controls: Box<[Control]>,
     buffer: Box<[u8]>,
     octets_each: usize,
+    octets_apart: usize,
     received: usize,
     icmp_errors: u64,
 }
@@ -41,7 +46,8 @@ unsafe impl Send for ReceiveBatch {}
 impl ReceiveBatch {
     /// Room for `slots` datagrams of up to `octets_each` octets each.
     pub fn new(slots: usize, octets_each: usize) -> Self {
-        let mut buffer = vec![0u8; slots * octets_each].into_boxed_slice();
+        let octets_apart = octets_each.next_multiple_of(64) + STAGGER_OCTETS;
+        let mut buffer = vec![0u8; slots * octets_apart].into_boxed_slice();
         // SAFETY: these C structures are valid when all their octets are zero.
         let (mut addresses, mut headers) = unsafe {
             let addresses = vec![zeroed::<libc::sockaddr_storage>(); slots].into_boxed_slice();
@@ -49,8 +55,8 @@ impl ReceiveBatch {
         };
         let mut controls = vec![EMPTY_CONTROL; slots].into_boxed_slice();
         let mut vectors: Box<[libc::iovec]> = buffer
-            .chunks_exact_mut(octets_each)
-            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() })
+            .chunks_exact_mut(octets_apart)
+            .map(|slot| libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: octets_each })
             .collect();
         for (index, header) in headers.iter_mut().enumerate() {
             let message = &mut header.msg_hdr;
@@ -66,6 +72,7 @@ impl ReceiveBatch {
             controls,
             buffer,
             octets_each,
+            octets_apart,
             received: slots,
             icmp_errors: 0,
         }
@@ -137,7 +144,7 @@ impl ReceiveBatch {
     /// A message as it came, and the length of each datagram in it but the last.
     fn message(&self, index: usize) -> (Datagram<'_>, usize) {
         let header = &self.headers[index];
-        let start = index * self.octets_each;
+        let start = index * self.octets_apart;
         let length = (header.msg_len as usize).min(self.octets_each);
         let notes = read_control(&self.controls[index], header.msg_hdr.msg_controllen);
         let whole = Datagram {

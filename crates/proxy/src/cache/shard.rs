@@ -137,8 +137,10 @@ impl Shard {
                 Header { hit: true, ..*header }.write(self.ring.at_mut(position));
                 position
             }
-            _ => {
-                self.remove(header.hash, header.kind, key);
+            old => {
+                if let Some((position, old)) = old {
+                    self.forget(&old, position);
+                }
                 if octets > (self.ring.room_octets() / ENTRY_SHARE).min(ENTRY_OCTETS_MAX) {
                     self.counts.refused += 1;
                     return;
@@ -197,10 +199,14 @@ impl Shard {
 
     /// Forgets the entry of a key.
     pub(super) fn remove(&mut self, hash: u32, kind: Kind, key: &[u8]) {
-        if let Some((position, _)) = self.find(hash, kind, key) {
-            self.index.remove(hash, position);
-            self.live[kind as usize] -= 1;
+        if let Some((position, header)) = self.find(hash, kind, key) {
+            self.forget(&header, position);
         }
+    }
+
+    fn forget(&mut self, header: &Header, position: usize) {
+        self.index.remove(header.hash, position);
+        self.live[header.kind as usize] -= 1;
     }
 
     /// Forgets everything; returns how many entries that were.

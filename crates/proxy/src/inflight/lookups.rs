@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use dns64::wire::{NAME_LENGTH_MAX, Name, Question};
+use dns64::wire::Question;
 
 use super::chain::{Links, List};
 
@@ -59,20 +59,7 @@ pub struct Lookup {
 impl Lookup {
     /// The question in the case it is sent in.
     pub fn sent_question(&self) -> Question {
-        if self.case_bits == [0; 32] {
-            return self.question;
-        }
-        let mut wire = [0; NAME_LENGTH_MAX];
-        let name = self.question.name;
-        let length = name.as_wire().len();
-        wire[..length].copy_from_slice(name.as_wire());
-        for (at, octet) in wire[..length].iter_mut().enumerate() {
-            // Length octets are below 64 and never letters.
-            if octet.is_ascii_alphabetic() && self.case_bits[at / 8] & 1 << (at % 8) != 0 {
-                *octet ^= 0x20;
-            }
-        }
-        Question { name: Name::parse(&wire, 0).map_or(name, |(recased, _)| recased), ..self.question }
+        Question { name: self.question.name.with_flipped_case(&self.case_bits), ..self.question }
     }
 }
 
@@ -136,17 +123,20 @@ impl Lookups {
         Some(slot)
     }
 
-    /// Frees a slot; returns its lookup.
-    pub fn remove(&mut self, slot: u16) -> Option<Lookup> {
-        let lookup = self.slots.get_mut(usize::from(slot))?.take()?;
-        if let Some(hash) = lookup.shared
+    /// Frees a slot; returns those who waited for it.
+    pub fn remove(&mut self, slot: u16) -> Option<List> {
+        let place = self.slots.get_mut(usize::from(slot))?;
+        let lookup = place.as_ref()?;
+        let (shared, waiters) = (lookup.shared, lookup.waiters);
+        *place = None;
+        if let Some(hash) = shared
             && self.shared.get(&hash) == Some(&slot)
         {
             self.shared.remove(&hash);
         }
         self.links.remove(&mut self.running, slot.into());
         self.free.push(slot);
-        Some(lookup)
+        Some(waiters)
     }
 
     /// The lookup that asks the same.
@@ -221,7 +211,7 @@ impl Hasher for AsIs {
 
 #[cfg(test)]
 mod tests {
-    use dns64::wire::rtype;
+    use dns64::wire::{Name, rtype};
     use proptest::prelude::*;
 
     use super::*;

@@ -124,8 +124,8 @@ impl Machine {
     pub(super) fn evict_oldest_lookup(&mut self, out: &mut impl Output) {
         let Some((slot, _)) = self.lookups.first_due() else { return };
         self.end_try(slot);
-        let Some(mut lookup) = self.lookups.remove(slot) else { return };
-        while let Some((slot, wait)) = self.jobs.pop_waiter(&mut lookup.waiters) {
+        let Some(mut waiters) = self.lookups.remove(slot) else { return };
+        while let Some((slot, wait)) = self.jobs.pop_waiter(&mut waiters) {
             match (wait, self.jobs.get(slot)) {
                 // It is asked for afterwards.
                 (Wait::Ahead, Some(job)) if job.stage == Stage::Aaaa => {}

@@ -113,8 +113,8 @@ impl Machine {
         let Some(job) = self.jobs.get(slot) else { return };
         let next = self.judge(now_ns, job, known);
         if let Next::AskA { ttl_cap_s } = next {
-            let job = job.again();
-            if !known.is_error() || !self.answer_stale_native(now_ns, &job, out) {
+            let error = known.is_error().then(|| job.again());
+            if !error.is_some_and(|job| self.answer_stale_native(now_ns, &job, out)) {
                 return self.resume_with_a(now_ns, slot, ttl_cap_s, out);
             }
         }

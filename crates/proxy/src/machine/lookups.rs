@@ -129,10 +129,10 @@ impl Machine {
 
     /// Ends a lookup whose try has ended: all who wait for it go on.
     pub(super) fn complete(&mut self, now_ns: u64, slot: u16, known: Known<'_>, out: &mut impl Output) {
-        let Some(mut lookup) = self.lookups.remove(slot) else { return };
+        let Some(mut waiters) = self.lookups.remove(slot) else { return };
         // All leave the list before the first goes on, for going on may start a lookup in the same slot.
         let mut woken = std::mem::take(&mut self.buffers.woken);
-        woken.extend(std::iter::from_fn(|| self.jobs.pop_waiter(&mut lookup.waiters)));
+        woken.extend(std::iter::from_fn(|| self.jobs.pop_waiter(&mut waiters)));
         for (slot, wait) in woken.drain(..) {
             match wait {
                 Wait::Main => self.resume(now_ns, slot, known, out),

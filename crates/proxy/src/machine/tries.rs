@@ -36,7 +36,7 @@ impl Machine {
         if self.settings.upstreams[upstream].stream_only {
             return self.try_stream(now_ns, slot, out);
         }
-        let socket = self.upstreams.socket(upstream, &mut self.random);
+        let socket = self.upstreams.socket(upstream, now_ns, &mut self.random);
         let number = self.socket_number(upstream, socket);
         let Some(id) = self.ids.take(number, slot, &mut self.random) else {
             return self.fail_lookup(now_ns, slot, code::OTHER, out);

@@ -39,7 +39,7 @@ impl ClientSide {
         if self.lanes.len() <= number {
             self.lanes.resize_with(number + 1, || None);
         }
-        let batch = SendBatch::new(BATCH, payload_octets);
+        let batch = SendBatch::new(BATCH, payload_octets).segmenting();
         self.lanes[number] = Some(Lane { socket, batch, listener });
     }
 
@@ -49,7 +49,7 @@ impl ClientSide {
         if let Some(lane) = self.lanes.get_mut(number).and_then(Option::as_mut) {
             lane.listener = listener;
             lane.batch.flush(&lane.socket);
-            lane.batch = SendBatch::new(BATCH, payload_octets);
+            lane.batch = SendBatch::new(BATCH, payload_octets).segmenting();
         }
     }
 
@@ -99,8 +99,8 @@ struct UpstreamLane {
 
 impl UpstreamSide {
     pub fn new(sockets: Vec<Vec<UdpSocket>>) -> Self {
-        let lane =
-            |sockets| UpstreamLane { sockets, batch: SendBatch::new(BATCH, QUERY_OCTETS_MAX), from: 0 };
+        let batch = || SendBatch::new(BATCH, QUERY_OCTETS_MAX).segmenting();
+        let lane = |sockets| UpstreamLane { sockets, batch: batch(), from: 0 };
         Self { lanes: sockets.into_iter().map(lane).collect(), refused: Vec::new() }
     }
 

@@ -89,5 +89,5 @@ pub(super) fn own_addresses(threads: &[Vec<Vec<UdpSocket>>]) -> Result<Arc<[Sock
 }
 
 fn buffers(octets: usize) -> Options {
-    Options { receive_buffer_octets: octets, send_buffer_octets: octets, ..Options::default() }
+    Options { receive_buffer_octets: octets, send_buffer_octets: octets, join: true, ..Options::default() }
 }

@@ -21,8 +21,9 @@ use crate::machine::Shared;
 use crate::settings::Settings;
 use crate::stats::Stats;
 
-/// Room for one datagram: more than any client or server sends after EDNS with 1232 octets.
-const DATAGRAM_OCTETS: usize = 4096;
+/// Room for one message of the kernel: a datagram, or several of one sender that it joined. Memory is used only where
+/// messages are so long.
+const MESSAGE_OCTETS: usize = 65_535;
 
 /// How often the counters are published while there is work.
 const PUBLISH_NS: u64 = 100_000_000;
@@ -88,8 +89,8 @@ impl Worker {
             inbox,
             board,
             ways,
-            from_clients: ReceiveBatch::new(BATCH, DATAGRAM_OCTETS),
-            from_upstreams: ReceiveBatch::new(BATCH, DATAGRAM_OCTETS),
+            from_clients: ReceiveBatch::new(BATCH, MESSAGE_OCTETS),
+            from_upstreams: ReceiveBatch::new(BATCH, MESSAGE_OCTETS),
             taken: Vec::new(),
             past: Stats::default(),
             now_ns: net::clock::monotonic_ns(),

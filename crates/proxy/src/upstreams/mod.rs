@@ -7,9 +7,12 @@ use crate::settings::Settings;
 use health::Health;
 pub use health::PAUSE_NS;
 
-/// Queries that leave from one socket before the next is drawn: a batch of them is one system call, and so few share a
-/// port that an attacker off the path cannot learn it in time.
-const QUERIES_FROM_A_SOCKET: u8 = 4;
+/// Queries that leave from one socket before the next is drawn: they are one message to the kernel (`UDP_SEGMENT`), and so
+/// few share a port that an attacker off the path cannot learn it in time.
+const QUERIES_FROM_A_SOCKET: u8 = 32;
+
+/// For so long they may leave from one socket; less than a packet needs to somebody off the path and back.
+const SOCKET_KEPT_NS: u64 = 100_000;
 
 /// What one upstream server did, for statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +36,7 @@ struct Upstream {
     health: Health,
     socket: usize,
     left_from_socket: u8,
+    socket_until_ns: u64,
     in_flight: usize,
     in_flight_max: usize,
     queries: u64,
@@ -54,6 +58,7 @@ impl Upstreams {
             health: Health::default(),
             socket: 0,
             left_from_socket: 0,
+            socket_until_ns: 0,
             in_flight: 0,
             in_flight_max: settings.in_flight,
             queries: 0,
@@ -100,11 +105,12 @@ impl Upstreams {
     }
 
     /// The number of the socket for the next query to a server, below the number of ports.
-    pub fn socket(&mut self, upstream: usize, random: &mut Random) -> usize {
+    pub fn socket(&mut self, upstream: usize, now_ns: u64, random: &mut Random) -> usize {
         let upstream = &mut self.list[upstream];
-        if upstream.left_from_socket == 0 {
+        if upstream.left_from_socket == 0 || now_ns >= upstream.socket_until_ns {
             upstream.socket = if self.ports > 1 { random.below(self.ports) } else { 0 };
             upstream.left_from_socket = QUERIES_FROM_A_SOCKET;
+            upstream.socket_until_ns = now_ns + SOCKET_KEPT_NS;
         }
         upstream.left_from_socket -= 1;
         upstream.socket
@@ -272,11 +278,15 @@ mod tests {
     }
 
     #[test]
-    fn sockets_change_after_a_few_queries() {
-        let (mut upstreams, mut random) = given(1);
-        let sockets: Vec<usize> = (0..400).map(|_| upstreams.socket(0, &mut random)).collect();
-        assert!(sockets.chunks(4).all(|four| four.iter().all(|socket| *socket == four[0])));
-        let different: std::collections::HashSet<_> = sockets.iter().collect();
-        assert!(different.len() > 40, "{} of 64", different.len());
+    fn sockets_change_after_a_few_queries_or_a_moment() {
+        let few = usize::from(QUERIES_FROM_A_SOCKET);
+        for (apart_ns, together) in [(0, few), (SOCKET_KEPT_NS / 4, 4), (SOCKET_KEPT_NS, 1)] {
+            let (mut upstreams, mut random) = given(1);
+            let sockets: Vec<usize> =
+                (0..100 * together as u64).map(|n| upstreams.socket(0, n * apart_ns, &mut random)).collect();
+            assert!(sockets.chunks(together).all(|chunk| chunk.iter().all(|socket| *socket == chunk[0])));
+            let different: std::collections::HashSet<_> = sockets.iter().collect();
+            assert!(different.len() > 40, "{} of 64", different.len());
+        }
     }
 }
