@@ -59,10 +59,10 @@ fn answer() -> Vec<u8> {
     let (mut query, mut buffer) = ([0; 512], [0; 512]);
     let length = workload.write(0, 0, &mut query);
     let message = Message::parse(&query[..length]).expect("our query");
-    let mut writer = Writer::new(&mut buffer, 0, Header::QR, &message.question).expect("room");
+    let mut writer = Writer::new(&mut buffer, 0, Header::QR, &message.question()).expect("room");
     let address = workload.expected(0).octets();
     writer
-        .record(Section::Answer, &message.question.name, rtype::AAAA, CLASS_IN, 60, &address)
+        .record(Section::Answer, &message.question().name, rtype::AAAA, CLASS_IN, 60, &address)
         .expect("room");
     let length = writer.finish();
     buffer[..length].to_vec()

@@ -53,7 +53,7 @@ impl Drop for ScriptedAuthority {
 
 fn answer(query: &[u8], reply: &mut [u8]) -> Option<usize> {
     let message = Message::parse(query).ok()?;
-    let question = message.question;
+    let question = message.question();
     let zone = Name::from_text("dns64perf.test").unwrap();
     let recursion_desired = message.header.flags & Header::RD;
     let flags = Header::QR | Header::AA | Header::RA | recursion_desired;

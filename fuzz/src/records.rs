@@ -57,7 +57,7 @@ pub fn run(input: &[u8]) {
 
 /// The question that a reply would have to be the answer to.
 fn asked(reply: &Message<'_>, qtype: u16) -> Asked {
-    let question = Question { qtype, qclass: CLASS_IN, ..reply.question };
+    let question = Question { qtype, qclass: CLASS_IN, ..reply.question() };
     Asked { id: 0x1234, question, recursion_desired: true, checking_disabled: false, dnssec_ok: false }
 }
 
@@ -81,12 +81,12 @@ fn scrubbed<'b>(reply: &Message<'b>, out: &'b mut [u8]) -> Option<Message<'b>> {
     let Some(octets) = scrub(reply, out).ok()? else { return Some(*reply) };
     let out = &out[..octets];
     let clean = Message::parse(out).expect("a scrubbed message");
-    assert_eq!(clean.question.name.as_wire(), reply.question.name.as_wire());
+    assert_eq!(clean.question().name.as_wire(), reply.question().name.as_wire());
     assert_eq!((clean.header.id, clean.header.flags), (reply.header.id, reply.header.flags));
     let kept = judge::records(out);
     assert!(kept.len() <= reply.records().count(), "nothing is added");
     assert_eq!(scrub(&clean, &mut vec![0; MESSAGE_OCTETS_MAX]), Ok(None), "once is enough");
-    if reply.question.qclass == CLASS_IN && reply.question.qtype != rtype::ANY {
+    if reply.qclass == CLASS_IN && reply.qtype != rtype::ANY {
         belongs_to_chain(&judge::question_name(out), &kept);
     }
     Some(clean)
@@ -123,7 +123,7 @@ fn written(asked: &Asked, written: Written, out: &[u8]) -> Vec<Seen> {
     let message = Message::parse(octets).expect("an answer");
     let flags = message.header.flags;
     assert_eq!(message.header.id, asked.id);
-    assert_eq!(message.question.name.as_wire(), asked.question.name.as_wire());
+    assert_eq!(message.question().name.as_wire(), asked.question.name.as_wire());
     assert_eq!(flags & !(Header::RCODE | Header::TC), Header::QR | Header::RD | Header::RA);
     assert_eq!(flags & Header::TC != 0, written.truncated);
     let seen = judge::records(octets);
@@ -169,7 +169,7 @@ fn stripped(policy: &Policy, reply: &Message<'_>, out: &mut [u8]) {
 
 fn pointed(style: Style, reply: &Message<'_>, out: &mut [u8]) {
     let asked = asked(reply, rtype::PTR);
-    let Ok(length) = reverse::answer(style, &asked, &reply.question.name, reply, 600, out) else { return };
+    let Ok(length) = reverse::answer(style, &asked, &reply.question().name, reply, 600, out) else { return };
     for record in written(&asked, length, out).iter().filter(|record| record.section == Section::Answer) {
         let rtype = record.signed_type().unwrap_or(record.rtype);
         assert!(rtype == rtype::PTR || is_link(record), "{record:?}");
@@ -177,7 +177,7 @@ fn pointed(style: Style, reply: &Message<'_>, out: &mut [u8]) {
 }
 
 fn copied(reply: &Message<'_>, out: &mut [u8]) {
-    let asked = asked(reply, reply.question.qtype);
+    let asked = asked(reply, reply.qtype);
     if let Ok(length) = copy_without_edns(&asked, reply, out) {
         written(&asked, length, out);
         let edns = Edns { payload_octets: 1232, extended_rcode: 0, version: 0, dnssec_ok: true };

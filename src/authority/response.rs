@@ -35,7 +35,7 @@ pub fn write(
         set |= Header::TC;
     }
     let flags = answer_flags(&query.header, set, reply.rcode);
-    let mut writer = Writer::new(out, query.header.id, flags, &query.question)?;
+    let mut writer = Writer::new(out, query.header.id, flags, &query.question())?;
     let additional = if parts == Parts::All { &reply.additional[..] } else { &[] };
     let sections = [
         (Section::Answer, &reply.answer[..]),

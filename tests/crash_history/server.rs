@@ -51,7 +51,7 @@ fn tell(upstream: &UdpSocket, words: &str, reply: &[u8], place: &str) {
     let (length, from) = upstream.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{place}: {error}"));
     let query = Message::parse(&buffer[..length]).unwrap();
     let expected = question(words);
-    assert_eq!((query.question.name, query.question.qtype), (expected.name, expected.qtype), "{place}");
+    assert_eq!((query.question().name, query.qtype), (expected.name, expected.qtype), "{place}");
     let end = Message::parse(reply).unwrap().question_end();
     let head = [&buffer[..2], &reply[2..HEADER_LENGTH], &buffer[HEADER_LENGTH..end], &reply[end..]].concat();
     upstream.send_to(&head, from).unwrap();

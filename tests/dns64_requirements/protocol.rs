@@ -182,7 +182,7 @@ fn rfc_5625_the_spelling_of_the_client_comes_back() {
     let (_upstream, server) = site();
     for words in ["WwW.eXaMpLe.CoM AAAA", AAAA, "www.EXAMPLE.com AAAA"] {
         let answer = server.ask(words);
-        assert_eq!(answer.message().question.name.to_string(), format!("{}.", &words[..15]));
+        assert_eq!(answer.message().question().name.to_string(), format!("{}.", &words[..15]));
     }
 }
 

@@ -23,7 +23,7 @@ impl Query {
     }
 
     pub fn question(&self) -> Question {
-        self.message().question
+        self.message().question()
     }
 
     pub fn id(&self) -> u16 {

@@ -40,12 +40,21 @@ pub(crate) fn follow_to_end<E: From<Malformed>>(
     mut visit: impl FnMut(Place, &Name, &Record<'_>) -> Result<(), E>,
 ) -> Result<Name, E> {
     let mut at = *start;
-    for _ in 0..=LINKS_MAX {
+    // Nearly every server writes the question's name as a pointer to it: that need not be read.
+    let asked = reply.qname_octets() == start.as_wire();
+    for link in 0..=LINKS_MAX {
+        let own = |record: &Record<'_>, at: &Name| {
+            if asked && link == 0 && record.owner_is_question_pointer() {
+                Ok(true)
+            } else {
+                record.owner_is(at)
+            }
+        };
         let Some(next) = next_name(reply, &at)? else {
             each_answer(
                 reply,
                 |record| {
-                    if record.owner_is(&at)? { visit(Place::End, &at, record) } else { Ok(()) }
+                    if own(record, &at)? { visit(Place::End, &at, record) } else { Ok(()) }
                 },
             )?;
             return Ok(at);
@@ -55,7 +64,7 @@ pub(crate) fn follow_to_end<E: From<Malformed>>(
             let linked = signed_type(record).unwrap_or(record.rtype);
             let belongs = match linked {
                 // A name has one CNAME record at most (RFC 1034 3.6.2).
-                rtype::CNAME if record.owner_is(&at)? => {
+                rtype::CNAME if own(record, &at)? => {
                     record.rtype != rtype::CNAME || !std::mem::replace(&mut cname_seen, true)
                 }
                 rtype::DNAME => is_below(&at, &record.owner()?),
@@ -71,6 +80,9 @@ pub(crate) fn follow_to_end<E: From<Malformed>>(
 /// The name that the chain goes on to: the target of a CNAME record, or of a DNAME record where a server left the
 /// CNAME record out that follows from it.
 fn next_name(reply: &Message<'_>, at: &Name) -> Result<Option<Name>, Malformed> {
+    if !has_links(reply)? {
+        return Ok(None);
+    }
     let (mut cname, mut dname) = (None, None);
     each_answer(reply, |record| -> Result<(), Malformed> {
         match record.rtype {
@@ -88,6 +100,16 @@ fn next_name(reply: &Message<'_>, at: &Name) -> Result<Option<Name>, Malformed> 
         Ok(())
     })?;
     Ok(cname.or(dname))
+}
+
+/// Whether there is any chain at all; mostly there is none, and no name need be read.
+fn has_links(reply: &Message<'_>) -> Result<bool, Malformed> {
+    let mut found = false;
+    each_answer(reply, |record| -> Result<(), Malformed> {
+        found |= matches!(record.rtype, rtype::CNAME | rtype::DNAME);
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// A DNAME record says nothing about its own name.

@@ -57,7 +57,6 @@ fn end_of(record: &Record<'_>) -> usize {
 /// Whether a reply is of the most common kind: records of the question's name, at most authority records of names at
 /// or above it, and at most an OPT record. Nothing stands behind the last of them.
 fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
-    let question = &reply.question;
     let (mut options, mut end) = (0, reply.question_end());
     for record in reply.records() {
         let record = record?;
@@ -67,16 +66,16 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
             Section::Answer => {
                 record.owner_is_question_pointer()
                     && record.rtype != rtype::CNAME
-                    && is_of_type(&record, question.qtype)
+                    && is_of_type(&record, reply.qtype)
             }
-            Section::Authority => question.name.is_under(&record.owner()?),
+            Section::Authority => reply.question().name.is_under(&record.owner()?),
             Section::Additional => {
                 options += 1;
                 // Anything but one octet is no root (RFC 6891 6.1.2): such a record is looked at below.
                 record.rtype == rtype::OPT && options == 1 && reply.octets()[record.position()] == 0
             }
         };
-        if !plain || record.class != question.qclass && record.section != Section::Additional {
+        if !plain || record.class != reply.qclass && record.section != Section::Additional {
             return Ok(false);
         }
     }
@@ -104,7 +103,7 @@ fn check_length(record: &Record<'_>) -> Result<(), Malformed> {
 fn write(reply: &Message<'_>, plan: &Plan, out: &mut [u8]) -> Result<usize, Malformed> {
     let no_room = |_: Overflow| Malformed("longer than its buffer when written again");
     let header = &reply.header;
-    let mut writer = Writer::new(out, header.id, header.flags, &reply.question).map_err(no_room)?;
+    let mut writer = Writer::new(out, header.id, header.flags, &reply.question()).map_err(no_room)?;
     let mut options: Option<Record<'_>> = None;
     for record in reply.records() {
         let record = record?;

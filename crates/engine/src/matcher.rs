@@ -166,7 +166,7 @@ mod tests {
     fn reply(flags: u16, answers: impl FnOnce(&mut Writer<'_>, &Question)) -> Vec<u8> {
         let mut query = [0; 512];
         let length = workload(0).write(7, 3, &mut query);
-        let question = Message::parse(&query[..length]).unwrap().question;
+        let question = Message::parse(&query[..length]).unwrap().question();
         let mut buffer = [0; 512];
         let mut writer = Writer::new(&mut buffer, 3, Header::QR | flags, &question).unwrap();
         answers(&mut writer, &question);

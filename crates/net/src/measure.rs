@@ -369,10 +369,10 @@ mod tests {
                 outgoing.push(Some(datagram.from), None, |buffer| {
                     let query = Message::parse(datagram.octets).unwrap();
                     let mut writer =
-                        Writer::new(buffer, query.header.id, Header::QR, &query.question).unwrap();
+                        Writer::new(buffer, query.header.id, Header::QR, &query.question()).unwrap();
                     let address = workload.expected(number).octets();
                     writer
-                        .record(Section::Answer, &query.question.name, rtype::AAAA, CLASS_IN, 1, &address)
+                        .record(Section::Answer, &query.question().name, rtype::AAAA, CLASS_IN, 1, &address)
                         .unwrap();
                     writer.finish()
                 });

@@ -212,7 +212,8 @@ fn serve(listen: SocketAddr, spec: WorkloadSpec, delay: Duration, ready: &Sender
 
 fn reply(workload: &Workload, query: &[u8], quirk: Option<Quirk>) -> Vec<u8> {
     let n = workload.number_of(query).unwrap();
-    let Message { header, question, .. } = Message::parse(query).unwrap();
+    let asked = Message::parse(query).unwrap();
+    let (header, question) = (asked.header, asked.question());
     let id = header.id ^ u16::from(quirk == Some(Quirk::WrongId));
     let flags = match quirk {
         Some(Quirk::Nxdomain) => u16::from(rcode::NXDOMAIN),

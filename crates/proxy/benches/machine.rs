@@ -1,4 +1,4 @@
-//! What the machine costs without sockets: `cargo bench -p sextant-proxy --bench machine`.
+//! What the machine costs without sockets: `cargo bench -p sextant-proxy --bench machine [-- BATCHES]`.
 //!
 //! Batches of clients' questions for names without AAAA, as a thread would receive them; the upstream server's answers are
 //! made outside the time measured. A miss is RFC 8219's worst case: both questions asked upstream, both replies kept.
@@ -16,6 +16,7 @@ use proxy::{Machine, Output};
 
 /// Questions in a batch.
 const BATCH: usize = 32;
+/// Batches, where no argument says otherwise.
 const BATCHES: usize = 1 << 13;
 const CACHES_MIB: [usize; 3] = [0, 1, 64];
 /// Time between batches, in ns: 100,000 questions per second.
@@ -29,16 +30,17 @@ allow = ["::1/128"]
 "#;
 
 fn main() {
+    let batches = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(BATCHES).max(1);
     println!("   MiB   miss: questions  AAAA replies  A replies     all     hit   [ns each]");
     for cache_mib in CACHES_MIB {
         let mut bench = Bench::new(cache_mib << 20);
-        let stages: Vec<[f64; 3]> = (0..BATCHES).map(|batch| bench.misses(batch)).collect();
+        let stages: Vec<[f64; 3]> = (0..batches).map(|batch| bench.misses(batch)).collect();
         let [ask, aaaa, a] = [0, 1, 2].map(|stage| median(stages.iter().map(|costs| costs[stage])));
         let all = median(stages.iter().map(|costs| costs.iter().sum()));
-        let last = BATCHES - 1;
+        let last = batches - 1;
         let hit = match cache_mib {
             0 => f64::NAN,
-            _ => median((0..BATCHES).map(|_| bench.hits(last))),
+            _ => median((0..batches).map(|_| bench.hits(last))),
         };
         println!("{cache_mib:6} {ask:17.0} {aaaa:13.0} {a:10.0} {all:7.0} {hit:7.0}");
     }
@@ -82,7 +84,8 @@ struct Bench {
 
 impl Bench {
     fn new(cache_octets: usize) -> Self {
-        let config = proxy::config::Config::parse(CONFIGURATION, "bench").expect("a configuration without faults");
+        let config =
+            proxy::config::Config::parse(CONFIGURATION, "bench").expect("a configuration without faults");
         let settings = Arc::new(config.settings);
         let shared = Shared::new(&settings, cache_octets, [3; 32]);
         let machine = Machine::new(settings, shared, [4; 32]);
@@ -158,9 +161,9 @@ fn reply(query: &[u8]) -> Vec<u8> {
     let asked = Message::parse(query).expect("a query of ours");
     let mut buffer = vec![0; 512];
     let flags = Header::QR | Header::AA | Header::RD;
-    let mut writer = Writer::new(&mut buffer, asked.header.id, flags, &asked.question).expect("room");
-    let (name, zone) = (asked.question.name, Name::from_text("dns64perf.test").expect("a name"));
-    let written = if asked.question.qtype == rtype::A {
+    let mut writer = Writer::new(&mut buffer, asked.header.id, flags, &asked.question()).expect("room");
+    let (name, zone) = (asked.question().name, Name::from_text("dns64perf.test").expect("a name"));
+    let written = if asked.qtype == rtype::A {
         writer.record(Section::Answer, &name, rtype::A, CLASS_IN, TTL_S, &[192, 0, 2, 1])
     } else {
         let mut soa = [0; 22];

@@ -63,7 +63,7 @@ pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> V
     let refuse = |rcode: u16, extended_error: Option<u16>| {
         Verdict::Refuse(Refusal {
             header,
-            question: parsed.as_ref().ok().map(|message| message.question),
+            question: parsed.as_ref().ok().map(|message| message.question()),
             rcode,
             edns: matches!(edns, Ok(Ok(Some(_)))),
             extended_error,
@@ -79,7 +79,7 @@ pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> V
     if edns.is_some_and(|edns| edns.version > 0) {
         return refuse(rcode::BADVERS, None);
     }
-    if matches!(parsed.question.qtype, QTYPE_IXFR | QTYPE_AXFR) {
+    if matches!(parsed.qtype, QTYPE_IXFR | QTYPE_AXFR) {
         return refuse(rcode::NOTIMP.into(), Some(code::NOT_SUPPORTED));
     }
     take(parsed, *edns)
@@ -89,23 +89,27 @@ fn take<'m>(message: &Message<'m>, edns: Option<Edns>) -> Verdict<'m> {
     let header = message.header;
     let options = if edns.is_some() { Options::of(message) } else { Options::new(&[]) };
     let dnssec_ok = edns.is_some_and(|edns| edns.dnssec_ok);
-    let query = Query {
-        asked: Asked {
-            id: header.id,
-            question: message.question,
-            recursion_desired: header.has(Header::RD),
-            checking_disabled: header.has(Header::CD),
-            dnssec_ok,
+    let edns = edns.map(|edns| ClientEdns {
+        payload_octets: edns.payload_octets,
+        cookie: None,
+        keepalive: options.find(option_code::KEEPALIVE).is_some(),
+        padding: options.find(option_code::PADDING).is_some(),
+    });
+    // In one expression, so that the name is copied once.
+    Verdict::Take {
+        query: Query {
+            asked: Asked {
+                id: header.id,
+                question: message.question(),
+                recursion_desired: header.has(Header::RD),
+                checking_disabled: header.has(Header::CD),
+                dnssec_ok,
+            },
+            wants_ad: dnssec_ok || header.has(Header::AD),
+            edns,
         },
-        wants_ad: dnssec_ok || header.has(Header::AD),
-        edns: edns.map(|edns| ClientEdns {
-            payload_octets: edns.payload_octets,
-            cookie: None,
-            keepalive: options.find(option_code::KEEPALIVE).is_some(),
-            padding: options.find(option_code::PADDING).is_some(),
-        }),
-    };
-    Verdict::Take { query, cookie: options.find(option_code::COOKIE) }
+        cookie: options.find(option_code::COOKIE),
+    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn answered_in(view: &View, words: &str) -> Option<(u8, Vec<String>)> {
         LocalAnswer::None => None,
         LocalAnswer::Written { octets, ede } => {
             let message = Message::parse(&out[..octets]).unwrap();
-            assert_eq!(message.question, asked(words).question);
+            assert_eq!(message.question(), asked(words).question);
             assert!(
                 domain::base::Message::from_octets(&out[..octets]).unwrap().iter().all(|item| item.is_ok())
             );

@@ -76,7 +76,7 @@ pub fn is_reply(query: &[u8], reply: &[u8]) -> bool {
         return true;
     }
     match (Message::parse(query), Message::parse(reply)) {
-        (Ok(query), Ok(reply)) => query.question == reply.question,
+        (Ok(query), Ok(reply)) => query.question() == reply.question(),
         _ => false,
     }
 }

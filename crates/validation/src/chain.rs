@@ -76,7 +76,7 @@ impl Chain {
 
     /// Asks, once for all who ask the same at this time.
     async fn ask(self, query: Vec<u8>) -> Result<Bytes, Failed> {
-        let question = Message::parse(&query).map_err(|_| Failed)?.question;
+        let question = Message::parse(&query).map_err(|_| Failed)?.question();
         let key = (question.name.to_lowercase().as_wire().to_vec(), question.qtype);
         let shared = self.shared.clone();
         let reply = shared.try_get_with(key, self.fetch(query)).await;
@@ -96,7 +96,7 @@ impl Chain {
 /// Whether a reply says anything. The validator would take one that does not, such as a server's failure, for a proof
 /// of forgery and remember it.
 fn is_usable(reply: &Message<'_>, evidence: &Message<'_>) -> bool {
-    let qtype = evidence.question.qtype;
+    let qtype = evidence.qtype;
     let (mut keys, mut says_something) = (0, false);
     for record in evidence.records().map_while(Result::ok) {
         keys += usize::from(record.rtype == qtype);

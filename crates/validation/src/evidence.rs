@@ -72,7 +72,7 @@ impl Evidence {
         let mut signatures = Vec::new();
         for record in reply.records() {
             let record = record?;
-            let Some(covered) = counting_type(&record, reply.question.qclass) else { continue };
+            let Some(covered) = counting_type(&record, reply.qclass) else { continue };
             if record.rtype == rtype::RRSIG {
                 let Some(signature) = Signature::of(&record)? else { continue };
                 if !signature.may_count(anchors) || !evidence.is_timely(&signature, unix_s) {
@@ -169,7 +169,7 @@ fn write(
     let no_room = |_: Overflow| Malformed("longer than a message when written again");
     let mut octets = vec![0; MESSAGE_OCTETS_MAX];
     let flags = reply.header.flags & !(Header::AD | Header::CD | Header::TC);
-    let mut writer = Writer::new(&mut octets, reply.header.id, flags, &reply.question).map_err(no_room)?;
+    let mut writer = Writer::new(&mut octets, reply.header.id, flags, &reply.question()).map_err(no_room)?;
     for (record, covered) in kept {
         let owner = record.owner()?;
         let ttl_max_s = signatures

@@ -69,7 +69,7 @@ impl Server {
             return self.pass(reply);
         }
         let evidence = Evidence::of(&Message::parse(&reply).ok()?, &self.anchors, unix_s()).ok()?;
-        match self.judge(&evidence, query.question.qtype).await {
+        match self.judge(&evidence, query.qtype).await {
             Verdict::Secure => {
                 self.tally.secure.add();
                 verdict::write(&query, &evidence, true).ok()
@@ -120,7 +120,7 @@ impl Server {
 fn with_proofs(query: &Message<'_>) -> Option<Vec<u8>> {
     let mut octets = vec![0; 512];
     let flags = query.header.flags & Header::RD | Header::CD;
-    let mut writer = Writer::new(&mut octets, query.header.id, flags, &query.question).ok()?;
+    let mut writer = Writer::new(&mut octets, query.header.id, flags, &query.question()).ok()?;
     let edns = Edns { payload_octets: PAYLOAD_OCTETS, extended_rcode: 0, version: 0, dnssec_ok: true };
     writer.edns(&edns, &[]).ok()?;
     let length = writer.finish();
@@ -132,7 +132,7 @@ fn with_proofs(query: &Message<'_>) -> Option<Vec<u8>> {
 fn may_be_judged(reply: &Message<'_>) -> bool {
     let code = full_rcode(reply).ok();
     let answered = [rcode::NOERROR, rcode::NXDOMAIN].map(|code| Some(u16::from(code))).contains(&code);
-    answered && reply.question.qclass == CLASS_IN && !reply.header.has(Header::TC)
+    answered && reply.qclass == CLASS_IN && !reply.header.has(Header::TC)
 }
 
 /// Makes a reply to a question for ANY one to a question for the last type that is there: the validator judges all

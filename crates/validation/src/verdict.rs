@@ -65,11 +65,11 @@ pub(crate) fn write(query: &Message<'_>, evidence: &Evidence, is_secure: bool) -
     let wants_proofs = edns.is_some_and(|edns| edns.dnssec_ok);
     let flags = judged.header.flags | if is_secure { Header::AD } else { 0 };
     let mut octets = vec![0; MESSAGE_OCTETS_MAX];
-    let mut writer = Writer::new(&mut octets, query.header.id, flags, &query.question).map_err(no_room)?;
+    let mut writer = Writer::new(&mut octets, query.header.id, flags, &query.question()).map_err(no_room)?;
     for record in judged.records() {
         let record = record?;
         let is_proof = matches!(record.rtype, rtype::RRSIG | TYPE_NSEC | rtype::NSEC3);
-        if is_proof && !wants_proofs && record.rtype != query.question.qtype {
+        if is_proof && !wants_proofs && record.rtype != query.qtype {
             continue;
         }
         if !writer.copy(&record, record.ttl).map_err(no_room)? {
@@ -89,7 +89,7 @@ pub(crate) fn write(query: &Message<'_>, evidence: &Evidence, is_secure: bool) -
 pub(crate) fn write_bogus(query: &Message<'_>, code: u16, text: &str) -> Result<Vec<u8>, Malformed> {
     let mut octets = vec![0; 1024];
     let flags = Header::QR | Header::RA | query.header.flags & Header::RD | u16::from(rcode::SERVFAIL);
-    let writer = Writer::new(&mut octets, query.header.id, flags, &query.question)
+    let writer = Writer::new(&mut octets, query.header.id, flags, &query.question())
         .map_err(|_| Malformed("no room for a question"))?;
     let length = writer.finish();
     let edns = query.edns()?;

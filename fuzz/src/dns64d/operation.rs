@@ -104,7 +104,7 @@ pub(super) fn duration_ns(units: u16) -> u64 {
 
 fn told(query: &[u8], rcode: u8, records: &[u8]) -> Result<Vec<u8>, Overflow> {
     const TTLS_S: [u32; 4] = [60, 1, 0, u32::MAX];
-    let question = Message::parse(query).expect("the machine's own query").question;
+    let question = Message::parse(query).expect("the machine's own query").question();
     let id = u16::from_be_bytes([query[0], query[1]]);
     let mut out = vec![0; 8192];
     let mut writer = Writer::new(&mut out, id, Header::QR | u16::from(rcode & 15), &question)?;

@@ -125,11 +125,11 @@ impl Peers {
         let Some(query) = query else { return };
         if let Ok(answer) = Message::parse(answer) {
             assert_eq!(
-                answer.question.name.as_wire(),
-                query.question.name.as_wire(),
+                answer.question().name.as_wire(),
+                query.question().name.as_wire(),
                 "the client's spelling"
             );
-            assert_eq!(answer.question, query.question);
+            assert_eq!(answer.question(), query.question());
             if let Some(cookie) = Options::of(&answer).find(option_code::COOKIE) {
                 assert_eq!(
                     Some(&cookie[..8]),

@@ -224,7 +224,7 @@ impl Faults {
 
     fn subject<'q>(&self, query: &'q [u8], transport: Transport) -> Subject<'q> {
         let message = Message::parse(query).ok();
-        let (id, qtype) = message.map_or((0, 0), |message| (message.header.id, message.question.qtype));
+        let (id, qtype) = message.map_or((0, 0), |message| (message.header.id, message.qtype));
         let name = name_octets(query);
         Subject {
             message,
@@ -243,8 +243,8 @@ impl Rule {
             && self.names.contains(subject.name_draw)
             && transport.is_none_or(|transport| transport == subject.transport)
             && subject.message.map_or(qtype.is_none() && pattern.is_none(), |message| {
-                qtype.is_none_or(|qtype| qtype == message.question.qtype)
-                    && pattern.as_ref().is_none_or(|pattern| pattern.matches(&message.question.name))
+                qtype.is_none_or(|qtype| qtype == message.qtype)
+                    && pattern.as_ref().is_none_or(|pattern| pattern.matches(&message.question().name))
             })
     }
 }

@@ -52,7 +52,7 @@ pub fn spoil(
 /// Makes of an answer one without records: with this RCODE or, without one, with TC.
 fn without_records(out: &mut [u8], octets: usize, rcode: Option<u16>) -> Option<usize> {
     let answer = Message::parse(&out[..octets]).ok()?;
-    let (Header { id, mut flags, .. }, question) = (answer.header, answer.question);
+    let (Header { id, mut flags, .. }, question) = (answer.header, answer.question());
     let mut edns = answer.edns().ok()?;
     match rcode {
         None => flags |= Header::TC,
@@ -80,7 +80,7 @@ fn without_records(out: &mut [u8], octets: usize, rcode: Option<u16>) -> Option<
 /// Makes of an answer a referral to the root, as servers gave it that knew no better.
 fn referral_to_the_root(out: &mut [u8], octets: usize) -> Option<usize> {
     let answer = Message::parse(&out[..octets]).ok()?;
-    let (Header { id, flags, .. }, question, edns) = (answer.header, answer.question, answer.edns().ok()?);
+    let (Header { id, flags, .. }, question, edns) = (answer.header, answer.question(), answer.edns().ok()?);
     let flags = flags & !(Header::RCODE | Header::AA | Header::TC);
     let server = Name::from_text(ROOT_SERVER).ok()?;
     let mut writer = Writer::new(out, id, flags, &question).ok()?;

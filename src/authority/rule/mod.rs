@@ -102,7 +102,7 @@ impl Rule {
             let octets = response::header_alone(&header, rcode::FORMERR, out);
             return Answer { octets, kind: QueryKind::Malformed };
         };
-        let kind = match request.message.question {
+        let kind = match request.message.question() {
             Question { qtype: rtype::A, qclass: CLASS_IN, .. } => QueryKind::A,
             Question { qtype: rtype::AAAA, qclass: CLASS_IN, .. } => QueryKind::Aaaa,
             _ => QueryKind::Other,
@@ -112,7 +112,7 @@ impl Rule {
     }
 
     fn respond(&self, request: &Request<'_>, transport: Transport, out: &mut [u8]) -> usize {
-        let Question { name, qtype, .. } = request.message.question;
+        let Question { name, qtype, .. } = request.message.question();
         let view = match request.refusal() {
             Some(rcode) => Err(rcode),
             None => View::new(self, &name).ok_or(rcode::REFUSED.into()),
@@ -151,7 +151,7 @@ impl<'q> Request<'q> {
 
     /// The RCODE of a question that no zone is asked about.
     fn refusal(&self) -> Option<u16> {
-        let Question { qtype, qclass, .. } = self.message.question;
+        let Question { qtype, qclass, .. } = self.message.question();
         if self.edns.is_some_and(|edns| edns.version != 0) {
             return Some(rcode::BADVERS);
         }

@@ -126,7 +126,8 @@ impl Probe {
     /// Why a reply is not the right one.
     fn judge(&self, reply: &[u8], id: u16) -> Result<(), String> {
         let message = Message::parse(reply).map_err(|error| error.to_string())?;
-        if message.header.id != id || !message.header.has(Header::QR) || message.question.name != self.name {
+        if message.header.id != id || !message.header.has(Header::QR) || message.question().name != self.name
+        {
             return Err("a reply to another question".to_owned());
         }
         if message.header.rcode() != 0 {

@@ -77,7 +77,7 @@ impl Plan {
 
     /// Marks the answer section; tells `note` the names of the chain.
     fn mark_answers(&mut self, reply: &Message<'_>, mut note: impl FnMut(&Name)) -> Result<(), Malformed> {
-        let asked = &reply.question;
+        let asked = &reply.question();
         if asked.qclass == CLASS_IN && asked.qtype != rtype::ANY {
             check_links(reply)?;
             let end = follow_to_end(reply, &asked.name, |place, name, record| {
@@ -226,7 +226,7 @@ fn section<'a>(
 }
 
 fn fits_class(reply: &Message<'_>, record: &Record<'_>) -> bool {
-    reply.question.qclass == CLASS_ANY || record.class == reply.question.qclass
+    reply.qclass == CLASS_ANY || record.class == reply.qclass
 }
 
 /// Whether a reply has more than an answer section and OPT records.

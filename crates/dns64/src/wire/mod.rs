@@ -207,7 +207,7 @@ mod tests {
             if let Ok(message) = Message::parse(&octets) {
                 let _ = message.edns();
                 let mut buffer = [0; 600];
-                let mut writer = Writer::new(&mut buffer, 0, 0, &message.question).unwrap();
+                let mut writer = Writer::new(&mut buffer, 0, 0, &message.question()).unwrap();
                 for record in message.records().flatten() {
                     let _ = record.owner();
                     let _ = writer.copy(&record, 1);

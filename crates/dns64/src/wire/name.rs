@@ -69,6 +69,14 @@ impl Name {
         }
     }
 
+    /// The name in these octets, which [`end_uncompressed`] has read.
+    pub(super) fn of_uncompressed(wire: &[u8]) -> Self {
+        let mut name = Self::ROOT;
+        name.octets[..wire.len()].copy_from_slice(wire);
+        name.length = wire.len() as u8;
+        name
+    }
+
     /// Whether the name that begins at `at` is this one, whatever the case. It is read no further than it is alike: what
     /// is malformed behind that is not seen.
     ///
@@ -211,6 +219,15 @@ impl Name {
         name
     }
 
+    /// Whether `wire` is this name with these cases of letters, as [`Name::with_flipped_case`] makes them, octet for octet.
+    pub fn is_flipped(&self, bits: &[u8; 32], wire: &[u8]) -> bool {
+        wire.len() == usize::from(self.length)
+            && wire.iter().zip(&self.octets).enumerate().all(|(at, (&other, &own))| {
+                let flip = bits[at / 8] >> (at % 8) & 1 == 1 && own.is_ascii_alphabetic();
+                other == own ^ u8::from(flip) << 5
+            })
+    }
+
     /// This name with `new` in the place of `old`, which is an ending of it (RFC 6672 2.2).
     ///
     /// # Errors
@@ -236,6 +253,28 @@ impl Name {
             at += usize::from(own[at]) + 1;
         }
         at == skip && own[skip..].eq_ignore_ascii_case(other)
+    }
+}
+
+/// The position after a name without compression.
+///
+/// # Errors
+/// A compression pointer, a label of a reserved kind, a name of over 255 octets, or no end.
+pub(super) fn end_uncompressed(message: &[u8], at: usize) -> Result<usize, Malformed> {
+    let mut position = at;
+    loop {
+        let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
+        match octet & 0xc0 {
+            0x00 => position += usize::from(octet) + 1,
+            0xc0 => return Err(Malformed("compressed question")),
+            _ => return Err(Malformed("reserved label type")),
+        }
+        if position - at > NAME_LENGTH_MAX {
+            return Err(Malformed("name over 255 octets"));
+        }
+        if octet == 0 {
+            return Ok(position);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Messages, read in place.
 
-use super::{HEADER_LENGTH, Header, Malformed, Name, rtype};
+use super::{HEADER_LENGTH, Header, Malformed, Name, name, rtype};
 
 /// The one question of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,10 @@ pub struct Message<'a> {
     octets: &'a [u8],
     /// The header.
     pub header: Header,
-    /// The question; a message without one, or with several, is malformed here (RFC 9619).
-    pub question: Question,
+    /// QTYPE of the question; a message without one, or with several, is malformed here (RFC 9619).
+    pub qtype: u16,
+    /// QCLASS.
+    pub qclass: u16,
     records_at: usize,
 }
 
@@ -115,18 +117,27 @@ impl<'a> Message<'a> {
         if header.counts[0] != 1 {
             return Err(Malformed("not exactly one question"));
         }
-        let (name, end) = Name::parse(octets, HEADER_LENGTH)?;
-        if end != HEADER_LENGTH + name.as_wire().len() {
-            return Err(Malformed("compressed question"));
-        }
+        let end = name::end_uncompressed(octets, HEADER_LENGTH)?;
         let tail: &[u8; 4] =
             octets.get(end..).and_then(<[u8]>::first_chunk).ok_or(Malformed("question runs over the end"))?;
-        let question = Question {
-            name,
-            qtype: u16::from_be_bytes([tail[0], tail[1]]),
-            qclass: u16::from_be_bytes([tail[2], tail[3]]),
-        };
-        Ok(Self { octets, header, question, records_at: end + 4 })
+        let [qtype, qclass] = [[tail[0], tail[1]], [tail[2], tail[3]]].map(u16::from_be_bytes);
+        Ok(Self { octets, header, qtype, qclass, records_at: end + 4 })
+    }
+
+    /// The question. Where its name need only be looked at, [`Message::qname_octets`] costs no copy.
+    pub fn question(&self) -> Question {
+        Question { name: Name::of_uncompressed(self.qname_octets()), qtype: self.qtype, qclass: self.qclass }
+    }
+
+    /// QNAME in wire format, its case kept.
+    pub fn qname_octets(&self) -> &'a [u8] {
+        &self.octets[HEADER_LENGTH..self.records_at - 4]
+    }
+
+    /// Whether the question is this one, whatever the case of its name (RFC 4343).
+    pub fn asks(&self, question: &Question) -> bool {
+        (self.qtype, self.qclass) == (question.qtype, question.qclass)
+            && self.qname_octets().eq_ignore_ascii_case(question.name.as_wire())
     }
 
     /// All octets of the message.

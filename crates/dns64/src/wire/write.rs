@@ -46,10 +46,22 @@ impl<'b> Writer<'b> {
         header[2..4].copy_from_slice(&flags.to_be_bytes());
         header[5] = 1;
         writer.put(&header)?;
-        writer.name(&question.name)?;
+        writer.first_name(&question.name)?;
         writer.put(&question.qtype.to_be_bytes())?;
         writer.put(&question.qclass.to_be_bytes())?;
         Ok(writer)
+    }
+
+    /// Adds the first name of a message: there is nothing yet that it could point to.
+    fn first_name(&mut self, name: &Name) -> Result<(), Overflow> {
+        let wire = name.as_wire();
+        let (start, mut at) = (self.length, 0);
+        self.put(wire)?;
+        while wire[at] != 0 {
+            self.remember(start + at);
+            at += 1 + usize::from(wire[at]);
+        }
+        Ok(())
     }
 
     /// Adds a record whose RDATA holds no compressible name. On overflow nothing of it stays.
@@ -122,6 +134,10 @@ impl<'b> Writer<'b> {
     pub fn copy(&mut self, record: &Record<'_>, ttl: u32) -> Result<bool, Overflow> {
         let Ok(owner) = record.owner() else { return Ok(false) };
         let (first, names) = names_in_rdata(record.rtype);
+        if names == 0 {
+            let Record { section, rtype, class, rdata, .. } = *record;
+            return self.record(section, &owner, rtype, class, ttl, rdata).map(|()| true);
+        }
         let mut rdata_names = [Name::ROOT; 2];
         let mut at = first;
         for name in &mut rdata_names[..names] {
@@ -185,12 +201,17 @@ impl<'b> Writer<'b> {
     /// It does not fit.
     pub fn name(&mut self, name: &Name) -> Result<(), Overflow> {
         let wire = name.as_wire();
+        // Most are the question's name, which stands uncompressed behind the header.
+        let question = self.buffer[..self.length].get(HEADER_LENGTH..HEADER_LENGTH + wire.len());
+        if wire.len() > 1 && question == Some(wire) {
+            return self.put(&(0xc000 | HEADER_LENGTH as u16).to_be_bytes());
+        }
         let mut at = 0;
         while wire[at] != 0 {
             if let Some(target) = self.find(&wire[at..]) {
                 return self.put(&(0xc000 | target).to_be_bytes());
             }
-            self.remember();
+            self.remember(self.length);
             let next = at + 1 + usize::from(wire[at]);
             self.put(&wire[at..next])?;
             at = next;
@@ -235,9 +256,9 @@ impl<'b> Writer<'b> {
         }
     }
 
-    fn remember(&mut self) {
-        if self.targets_used < COMPRESSION_TARGETS && self.length < 0x4000 {
-            self.targets[self.targets_used] = self.length as u16;
+    fn remember(&mut self, position: usize) {
+        if self.targets_used < COMPRESSION_TARGETS && position < 0x4000 {
+            self.targets[self.targets_used] = position as u16;
             self.targets_used += 1;
         }
     }

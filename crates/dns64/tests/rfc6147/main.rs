@@ -49,7 +49,7 @@ fn synthesis(
     let a_reply = Message::parse(&octets).unwrap();
     let (written, _) = synthesize(policy, 0, &asked, &a_reply, ttl_cap_s, &mut out).unwrap();
     let answer = Message::parse(&out[..written.octets]).unwrap();
-    assert_eq!((answer.header.id, answer.question), (asked.id, asked.question));
+    assert_eq!((answer.header.id, answer.question()), (asked.id, asked.question));
     (answer.header.flags, lines(&out[..written.octets]))
 }
 

@@ -19,9 +19,9 @@ fn answer(query: &[u8]) -> Vec<u8> {
     let message = Message::parse(query).unwrap();
     let number = workload(0).number_of(query).unwrap();
     let mut buffer = [0; 512];
-    let mut writer = Writer::new(&mut buffer, message.header.id, Header::QR, &message.question).unwrap();
+    let mut writer = Writer::new(&mut buffer, message.header.id, Header::QR, &message.question()).unwrap();
     let address = workload(0).expected(number).octets();
-    writer.record(Section::Answer, &message.question.name, rtype::AAAA, CLASS_IN, 60, &address).unwrap();
+    writer.record(Section::Answer, &message.question().name, rtype::AAAA, CLASS_IN, 60, &address).unwrap();
     let length = writer.finish();
     buffer[..length].to_vec()
 }

@@ -61,7 +61,7 @@ fn varied(variation: Variation) -> Workload {
 fn question(workload: &Workload, n: u64) -> (String, u16) {
     let mut buffer = [0; QUERY_OCTETS_MAX];
     let length = workload.write(n, 7, &mut buffer);
-    let question = Message::parse(&buffer[..length]).unwrap().question;
+    let question = Message::parse(&buffer[..length]).unwrap().question();
     (question.name.to_string(), question.qtype)
 }
 

@@ -16,7 +16,7 @@ use crate::settings::Caching;
 /// 4. What the operator allows at most. Nothing is kept for 0 seconds.
 pub fn lifetime_s(caching: &Caching, reply: &Message<'_>) -> Option<u32> {
     let rcode = full_rcode(reply).ok()?;
-    let plain_lookup = !matches!(reply.question.qtype, rtype::OPT | 128..=254);
+    let plain_lookup = !matches!(reply.qtype, rtype::OPT | 128..=254);
     let kept_rcode = [rcode::NOERROR, rcode::NXDOMAIN].map(u16::from).contains(&rcode);
     if !plain_lookup || !kept_rcode || reply.header.has(Header::TC) {
         return None;
@@ -42,7 +42,7 @@ struct Terms {
 
 impl Terms {
     fn of(reply: &Message<'_>) -> Result<Self, Malformed> {
-        let asked = reply.question.qtype;
+        let asked = reply.qtype;
         let mut terms = Self { answered: false, answers_s: u32::MAX, negative_s: None };
         for record in reply.records() {
             let record = record?;

@@ -39,7 +39,8 @@ impl Key {
         Self { octets, length: (NAME_AT + name.len()) as u16 }
     }
 
-    pub(super) fn as_octets(&self) -> &[u8] {
+    /// All of it in one row, which no two keys share.
+    pub(crate) fn as_octets(&self) -> &[u8] {
         &self.octets[..usize::from(self.length)]
     }
 

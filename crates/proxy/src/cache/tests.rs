@@ -303,7 +303,7 @@ fn threads_share_it() {
                     if round % 3 == 0 {
                         insert(cache, &key, &address_reply(&text, 60, thread), 60, 0);
                     } else if cache.get(&key, 0, &mut out).is_some() {
-                        assert_eq!(Message::parse(&out).unwrap().question.name, name(&text));
+                        assert_eq!(Message::parse(&out).unwrap().question().name, name(&text));
                     }
                 }
             });

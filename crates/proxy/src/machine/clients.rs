@@ -204,7 +204,7 @@ fn malformed(message: &[u8]) -> Refusal {
     let parsed = dns64::wire::Message::parse(message);
     Refusal {
         header: Header::parse(message).unwrap_or_default(),
-        question: parsed.ok().map(|message| message.question),
+        question: parsed.ok().map(|message| message.question()),
         rcode: rcode::FORMERR.into(),
         edns: true,
         extended_error: None,

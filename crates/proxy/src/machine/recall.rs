@@ -4,7 +4,6 @@ use dns64::wire::{
     CLASS_IN, Header, Malformed, Message, NAME_LENGTH_MAX, Name, Overflow, Question, Section, Writer,
 };
 use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
 
 use super::{MESSAGE_OCTETS_MAX, Machine};
 use crate::cache::Key;
@@ -36,24 +35,17 @@ impl Wanted {
 }
 
 /// What equal lookups have in common, as a keyed hash: nobody outside can make two names collide.
-pub(super) struct Hash([u64; 2]);
+pub(super) struct Hash(SipHasher13);
 
 impl Hash {
     pub fn new(random: &mut Random) -> Self {
-        let seed = random.seed();
-        let half =
-            |at: usize| seed[at..at + 8].iter().fold(0, |number: u64, &octet| number << 8 | u64::from(octet));
-        Self([half(0), half(8)])
+        let mut key = [0; 16];
+        key.copy_from_slice(&random.seed()[..16]);
+        Self(SipHasher13::new_with_key(&key))
     }
 
     pub fn of(&self, wanted: &Wanted) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
-        hasher.write(wanted.question.name.to_lowercase().as_wire());
-        hasher.write_u16(wanted.question.qtype);
-        hasher.write_u16(wanted.question.qclass);
-        hasher.write_u8(u8::from(wanted.checking_disabled) << 1 | u8::from(wanted.dnssec_ok));
-        hasher.write_usize(wanted.group);
-        hasher.finish()
+        self.0.hash(wanted.key().as_octets())
     }
 }
 
@@ -175,7 +167,7 @@ pub(super) fn respelled<'b>(
     buffer: &'b mut Vec<u8>,
 ) -> Option<Message<'b>> {
     const NAME_AT: usize = dns64::wire::HEADER_LENGTH;
-    let spelled = message.question.name.as_wire();
+    let spelled = message.qname_octets();
     if spelled == name.as_wire() {
         return Some(*message);
     }

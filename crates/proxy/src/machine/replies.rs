@@ -148,12 +148,12 @@ impl Machine {
 /// The reply in a message, if its question is the one that was sent: name, type and class (RFC 5452 9.1).
 fn matching<'m>(lookup: &Lookup, message: &'m [u8]) -> Option<Message<'m>> {
     let reply = Message::parse(message).ok().filter(|reply| reply.header.has(Header::QR))?;
-    (reply.header.opcode() == 0 && reply.question == lookup.question).then_some(reply)
+    (reply.header.opcode() == 0 && reply.asks(&lookup.question)).then_some(reply)
 }
 
 /// Whether the question came back in the case that was drawn (0x20).
 fn is_spelled_as_sent(lookup: &Lookup, reply: &Message<'_>) -> bool {
-    reply.question.name.as_wire() == lookup.sent_question().name.as_wire()
+    lookup.question.name.is_flipped(&lookup.case_bits, reply.qname_octets())
 }
 
 /// The reply without what does not belong to its question, and without an AD bit that is not to be believed. `None` for

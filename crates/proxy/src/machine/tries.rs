@@ -46,10 +46,11 @@ impl Machine {
         if self.settings.asking.case_randomization {
             lookup.case_bits = self.random.bits();
         }
-        let (lookup, trust_ad) = (*lookup, self.settings.upstreams[upstream].trust_ad);
+        let trust_ad = self.settings.upstreams[upstream].trust_ad;
         let mut cookie = [0; COOKIE_OCTETS_MAX];
         let cookie = self.cookie_for(upstream, &mut cookie);
-        out.to_upstream(upstream, socket, |buffer| write_query(&lookup, trust_ad, cookie, buffer));
+        let Some(lookup) = self.lookups.get(slot) else { return };
+        out.to_upstream(upstream, socket, |buffer| write_query(lookup, trust_ad, cookie, buffer));
         self.upstreams.sent(upstream);
         self.stats.upstream_queries += 1;
         self.lookups.restart(slot, now_ns + self.settings.asking.timeout_ns);
@@ -60,11 +61,12 @@ impl Machine {
         let id = self.random.word();
         let Some(lookup) = self.lookups.get_mut(slot) else { return };
         (lookup.id, lookup.way, lookup.sent_ns) = (id, Way::Stream, now_ns);
-        let (lookup, upstream) = (*lookup, lookup.upstream);
+        let upstream = lookup.upstream;
         let mut buffer = [0; QUERY_OCTETS_MAX];
         let mut cookie = [0; COOKIE_OCTETS_MAX];
         let cookie = self.cookie_for(upstream, &mut cookie);
-        let length = write_query(&lookup, self.settings.upstreams[upstream].trust_ad, cookie, &mut buffer);
+        let Some(lookup) = self.lookups.get(slot) else { return };
+        let length = write_query(lookup, self.settings.upstreams[upstream].trust_ad, cookie, &mut buffer);
         self.lookups.restart(slot, now_ns + self.settings.asking.timeout_ns);
         self.upstreams.sent(upstream);
         self.stats.upstream_stream_queries += 1;

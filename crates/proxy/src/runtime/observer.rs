@@ -81,7 +81,7 @@ impl Observer {
 
     fn log_query(&self, client: &Client, message: &[u8]) {
         let Ok(message) = Message::parse(message) else { return };
-        let (name, qtype) = (message.question.name, message.question.qtype);
+        let (name, qtype) = (message.question().name, message.qtype);
         self.services.log.query(&[("client", &client.address), ("name", &name), ("type", &qtype)]);
     }
 

@@ -161,7 +161,7 @@ fn another_class_passes() {
     let asked = talk.sent.queries.pop_front().unwrap();
     talk.server_sends(&asked, &asked.head());
     let answer = talk.answer();
-    assert_eq!(Message::parse(&answer).unwrap().question.qclass, 3);
+    assert_eq!(Message::parse(&answer).unwrap().qclass, 3);
     talk.over();
 }
 

@@ -52,7 +52,7 @@ impl Asked {
 
     /// The question as it was spelled.
     pub fn question(&self) -> Question {
-        Message::parse(&self.octets).unwrap().question
+        Message::parse(&self.octets).unwrap().question()
     }
 
     /// Header and question alone, to begin a reply with.
@@ -206,7 +206,7 @@ impl Talk {
         let asked =
             self.sent.queries.pop_front().unwrap_or_else(|| panic!("nothing asked, {words} expected"));
         let message = Message::parse(&asked.octets).unwrap();
-        assert_eq!(message.question, question(words), "{words}");
+        assert_eq!(message.question(), question(words), "{words}");
         assert_eq!(message.header.flags & !(Header::RD | Header::CD | Header::AD), 0);
         assert!(message.edns().unwrap().is_some_and(|edns| edns.payload_octets == 1232));
         asked
@@ -264,8 +264,12 @@ impl Talk {
         let octets = self.answer();
         let message = Message::parse(&octets).unwrap();
         assert_eq!(message.header.id, 0x1234);
-        assert_eq!(message.question, question(words));
-        assert_eq!(message.question.name.as_wire(), question(words).name.as_wire(), "the client's spelling");
+        assert_eq!(message.question(), question(words));
+        assert_eq!(
+            message.question().name.as_wire(),
+            question(words).name.as_wire(),
+            "the client's spelling"
+        );
         assert_eq!(lines(&octets), records);
         assert_eq!(message.header.flags, Header::QR | Header::RD | Header::RA | u16::from(rcode));
     }

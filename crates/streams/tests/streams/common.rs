@@ -193,8 +193,8 @@ pub fn answer(query: &[u8]) -> Vec<u8> {
     let mut octets = [0; 512];
     let asked = Message::parse(query).unwrap();
     let mut writer =
-        Writer::new(&mut octets, asked.header.id, Header::QR | Header::RA, &asked.question).unwrap();
-    writer.record(Section::Answer, &asked.question.name, rtype::AAAA, CLASS_IN, 77, &[9; 16]).unwrap();
+        Writer::new(&mut octets, asked.header.id, Header::QR | Header::RA, &asked.question()).unwrap();
+    writer.record(Section::Answer, &asked.question().name, rtype::AAAA, CLASS_IN, 77, &[9; 16]).unwrap();
     let length = writer.finish();
     octets[..length].to_vec()
 }

@@ -239,7 +239,7 @@ impl Reply {
         let mut octets = vec![0; 65_535];
         let flags =
             Header::QR | Header::RA | query.header.flags & (Header::RD | Header::CD) | u16::from(self.rcode);
-        let mut writer = Writer::new(&mut octets, query.header.id, flags, &query.question).unwrap();
+        let mut writer = Writer::new(&mut octets, query.header.id, flags, &query.question()).unwrap();
         for section in [Section::Answer, Section::Authority, Section::Additional] {
             for Entry { owner, rtype, ttl_s, rdata, .. } in
                 self.entries.iter().filter(|e| e.section == section)
@@ -385,9 +385,9 @@ fn converse(mut stream: TcpStream, asked: &Mutex<Vec<(String, u16)>>, tamper: &M
             return;
         }
         let query = Message::parse(&query).unwrap();
-        asked.lock().unwrap().push((text(&query.question.name), query.question.qtype));
-        let honest = world.reply(&query.question);
-        let Some(reply) = tamper.lock().unwrap()(&world, &query.question, honest) else { continue };
+        asked.lock().unwrap().push((text(&query.question().name), query.qtype));
+        let honest = world.reply(&query.question());
+        let Some(reply) = tamper.lock().unwrap()(&world, &query.question(), honest) else { continue };
         let octets = reply.write(&query);
         let frame = [&(octets.len() as u16).to_be_bytes(), octets.as_slice()].concat();
         if stream.write_all(&frame).is_err() {

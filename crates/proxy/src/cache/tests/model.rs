@@ -108,7 +108,7 @@ proptest! {
         let header = [0, 1, flags_high, flags_low, 0, 1, 0, counts[0] % 4, 0, counts[1] % 4, 0, counts[2] % 4];
         let octets = [&header[..], &[1, b'a', 0, 0, 1, 0, 1], &tail].concat();
         let message = Message::parse(&octets).unwrap();
-        let (cache, key, mut out) = (Cache::new(1 << 18, SEED), Key::new(&message.question, false, false, 0), Vec::new());
+        let (cache, key, mut out) = (Cache::new(1 << 18, SEED), Key::new(&message.question(), false, false, 0), Vec::new());
         let life_s = lifetime_s(&crate::settings::Caching::default(), &message);
         cache.insert(&key, &message, life_s.unwrap_or(5), 0);
         if cache.get(&key, 9 * S, &mut out).is_some() {
