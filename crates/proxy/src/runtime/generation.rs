@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use net::poll::{Interest, Poller};
 
+use super::bypass::Rings;
 use super::judging::Judge;
 use super::observer::Observer;
 use super::outlet::{ClientSide, Outlet, StreamSide, UpstreamSide};
@@ -17,6 +18,7 @@ use crate::settings::Settings;
 /// Where all generations of one thread send to.
 pub(super) struct Ways {
     pub clients: ClientSide,
+    pub rings: Rings,
     pub streams: StreamSide,
     pub observer: Observer,
 }
@@ -64,6 +66,7 @@ impl Generation {
         let mut outlet = Outlet {
             clients: &mut ways.clients,
             upstreams: &mut self.upstreams,
+            rings: &mut ways.rings,
             streams: &mut ways.streams,
             observer: &ways.observer,
             upstream_addresses: &self.upstream_addresses,

@@ -1,6 +1,7 @@
 //! The sockets and threads around the machines, and how they change while they run.
 
 mod board;
+mod bypass;
 mod error;
 mod generation;
 mod inbox;
@@ -31,6 +32,7 @@ use crate::settings::Settings;
 use crate::snapshot::{Reading, UpstreamState};
 use crate::stats::Stats;
 use board::{Board, Report};
+use bypass::{Bypass, Rings};
 pub use error::ServerError;
 use inbox::{Event, Inbox};
 use judging::Judging;
@@ -50,6 +52,7 @@ pub struct Server {
     workers: Vec<RunningWorker>,
     streams: Streams,
     judging: Judging,
+    bypass: Option<Bypass>,
     config: Config,
     shared: Shared,
     listening: Vec<Listening>,
@@ -85,11 +88,13 @@ impl Server {
             .map_err(|error| ServerError::System("make an eventfd", error))?;
         let streams = start_streams(&inboxes)?;
         let plan = Plan::open(config, &[], threads, &mut given)?;
+        let (bypass, rings) = Bypass::open(config, threads)?;
         let shared = Shared::new(&config.settings, config.cache_octets, seed()?);
         let mut server = Self {
             workers: Vec::new(),
             streams,
             judging: Judging::new(inboxes.clone()),
+            bypass,
             config: config.clone(),
             shared,
             listening: Vec::new(),
@@ -98,8 +103,9 @@ impl Server {
             given,
         };
         let adoptions = server.prepare(config, plan, threads, 0)?;
-        for (number, (first, inbox)) in adoptions.into_iter().zip(inboxes.iter()).enumerate() {
-            match server.spawn(number, first, inbox, services, on_end.clone()) {
+        let parts = adoptions.into_iter().zip(rings).zip(inboxes.iter());
+        for (number, ((first, rings), inbox)) in parts.enumerate() {
+            match server.spawn(number, first, rings, inbox, services, on_end.clone()) {
                 Ok(worker) => server.workers.push(worker),
                 Err(error) => {
                     let _ = server.stop();
@@ -107,6 +113,7 @@ impl Server {
                 }
             }
         }
+        server.listen_past_stack();
         Ok(server)
     }
 
@@ -139,6 +146,8 @@ impl Server {
                 for (worker, adoption) in self.workers.iter().zip(adoptions) {
                     worker.inbox.push(Event::Adopt(Box::new(adoption)));
                 }
+                // Only now: the workers know the listeners when the first query comes.
+                self.listen_past_stack();
                 Ok(())
             }
             Err(error) => {
@@ -186,6 +195,7 @@ impl Server {
     pub fn readings(&self) -> Vec<Reading> {
         let mut readings = readings::stream_readings(&self.streams.counts());
         readings.extend(self.judging.readings());
+        readings.extend(self.bypass.iter().flat_map(Bypass::readings));
         readings
     }
 
@@ -210,6 +220,12 @@ impl Server {
         }
         self.streams.stop();
         total
+    }
+
+    fn listen_past_stack(&self) {
+        if let Some(bypass) = &self.bypass {
+            bypass.listen(&self.addresses);
+        }
     }
 
     fn reports(&self) -> impl Iterator<Item = Report> + '_ {
@@ -284,6 +300,7 @@ impl Server {
         &self,
         number: usize,
         first: Adoption,
+        rings: Rings,
         inbox: &Arc<Inbox>,
         services: &Services,
         on_end: OnEnd,
@@ -292,6 +309,7 @@ impl Server {
         let mut worker = Worker::new(
             number,
             first,
+            rings,
             self.streams.handle(),
             services.clone(),
             inbox.clone(),

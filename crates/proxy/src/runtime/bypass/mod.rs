@@ -1,0 +1,73 @@
+//! Datagrams past the kernel's stack, by AF_XDP: the devices, what they take, and who watches that it stays right.
+//!
+//! Every address and port has its ordinary UDP socket as well. Whatever the way past the stack does not carry goes by it:
+//! other devices, a next hop that is not known yet, answers that do not fit into a frame, a full ring.
+
+mod counts;
+mod rings;
+mod watch;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use net::link::Device;
+use net::transport::xdp::{Bypass as DeviceBypass, XdpError};
+
+use super::ServerError;
+use crate::config::{Config, ListenProtocol};
+use crate::snapshot::Reading;
+use counts::Counts;
+pub(super) use rings::Rings;
+use watch::{Watch, Watched};
+
+/// The programs on the devices. They are taken off when this is dropped, or the process ends in any way.
+pub(super) struct Bypass {
+    // Declared before the devices: it ends first.
+    watch: Watch,
+    counts: Vec<Arc<Counts>>,
+    _devices: Vec<DeviceBypass>,
+}
+
+impl Bypass {
+    /// Puts the programs on the devices and opens the rings: for each thread those of its queues. Nothing comes by them
+    /// before [`Bypass::listen`]. `None` without devices in the configuration; the rings are empty then.
+    ///
+    /// # Errors
+    /// A device that is not there or takes no program, missing capabilities, memory that cannot be locked.
+    pub fn open(config: &Config, threads: usize) -> Result<(Option<Self>, Vec<Rings>), ServerError> {
+        let mut rings: Vec<Rings> = (0..threads).map(|_| Rings::default()).collect();
+        if !config.xdp.is_on() {
+            return Ok((None, rings));
+        }
+        let devices = config.xdp.devices.iter();
+        let devices: Vec<DeviceBypass> =
+            devices.map(|name| open_device(name, &mut rings)).collect::<Result<_, _>>()?;
+        let watched = devices.iter().map(|device| (device.device().clone(), device.table().clone()));
+        let watch = Watch::start(Watched::new(watched.collect()))?;
+        let counts = rings.iter().map(|rings| rings.counts().clone()).collect();
+        Ok((Some(Self { watch, counts, _devices: devices }), rings))
+    }
+
+    /// Takes the queries to these listeners from the stack, and no others, from now on.
+    pub fn listen(&self, addresses: &[(ListenProtocol, SocketAddr)]) {
+        let plain = addresses.iter().filter(|(protocol, _)| *protocol == ListenProtocol::Plain);
+        self.watch.watched().listen(plain.map(|&(_, address)| address).collect());
+    }
+
+    /// What the rings carried.
+    pub fn readings(&self) -> Vec<Reading> {
+        counts::readings(&self.counts)
+    }
+}
+
+/// Puts the program on a device and hands each thread the rings of its queues.
+fn open_device(name: &str, rings: &mut [Rings]) -> Result<DeviceBypass, ServerError> {
+    let refused = |error: XdpError| ServerError::Xdp(name.to_owned(), error);
+    let device = Device::named(name).map_err(|error| refused(XdpError::Io("looking for it", error)))?;
+    let mut bypass = DeviceBypass::open(device, rings.len(), None).map_err(refused)?;
+    for queue in 0..bypass.queues() {
+        let ring = bypass.ring(queue as u32).map_err(refused)?;
+        rings[queue % rings.len()].push(ring);
+    }
+    Ok(bypass)
+}

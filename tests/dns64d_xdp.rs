@@ -1,0 +1,186 @@
+//! The real dns64d past the kernel's stack, between a client and an upstream server in network namespaces of their own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+mod support;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sextant::lab::network::{Lab, LabSpec, Role};
+use support::PATIENCE;
+use support::client::{Answer, Ask, ask, ask_dnssec, ask_edns};
+use support::server::{File, HANGUP, Server, config_text};
+use support::upstream::Upstream;
+
+const SOA: &str = "ns example.com 60 SOA 60";
+const KILL: i32 = 9;
+const TERMINATE: i32 = 15;
+
+/// Whether this can run here; says why not.
+fn can() -> bool {
+    let lab = sextant::lab::network::check().map_err(|error| error.to_string());
+    let can = lab.and_then(|()| net::bpf::available().map_err(|error| error.to_string()));
+    if let Err(why) = &can {
+        println!("SKIPPED: {why}");
+    }
+    can.is_ok()
+}
+
+/// A lab with a scripted upstream server, in which dns64d is the DUT.
+struct Site {
+    lab: Lab,
+    upstream: Upstream,
+    directory: tempfile::TempDir,
+}
+
+impl Site {
+    /// `family` is that of the upstream server: 4 or 6.
+    fn new(name: &str, family: u8) -> Self {
+        let name = format!("dx{}-{name}", std::process::id());
+        let lab = Lab::up(&LabSpec { name, ..LabSpec::default() }).unwrap();
+        let end = lab.end(Role::Auth, Role::Dut);
+        let at = if family == 4 { format!("{}:0", end.ipv4) } else { format!("[{}]:0", end.ipv6) };
+        let upstream = net::netns::within(&lab.namespace(Role::Auth), || Upstream::at(&at)).unwrap();
+        upstream.says("www.example.com AAAA", 0, &[SOA]);
+        upstream.says("www.example.com A", 0, &["an www.example.com 300 A 192.0.2.1"]);
+        upstream.says("six.example.com AAAA", 0, &["an six.example.com 300 AAAA 2001:db8::6"]);
+        upstream.says("bad.example.com AAAA", 2, &[]);
+        upstream.says("bad.example.com A", 5, &[]);
+        upstream.says(
+            "1.2.0.192.in-addr.arpa PTR",
+            0,
+            &["an 1.2.0.192.in-addr.arpa 300 PTR www.example.com"],
+        );
+        let many: Vec<String> = (1..=100).map(|n| format!("an big.example.com 300 A 192.0.2.{n}")).collect();
+        upstream.says("big.example.com A", 0, &many.iter().map(String::as_str).collect::<Vec<_>>());
+        upstream.says("big.example.com AAAA", 0, &[SOA]);
+        Self { lab, upstream, directory: tempfile::tempdir().unwrap() }
+    }
+
+    /// The addresses of dns64d as the client sees them.
+    fn listen(&self, port: u16) -> [SocketAddr; 2] {
+        let end = self.lab.end(Role::Dut, Role::Tester);
+        [SocketAddr::new(end.ipv4.into(), port), SocketAddr::new(end.ipv6.into(), port)]
+    }
+
+    /// dns64d listening at a port of both addresses, with more keys and tables; `name` is that of its control socket.
+    fn config(&self, name: &str, port: u16, more: &str) -> String {
+        let [v4, v6] = self.listen(port);
+        let control = self.control_path(name).display().to_string();
+        let top = format!(
+            "listen = ['{v4}', '{v6}']\nallow = ['198.18.0.0/15', '2001:2::/48']\ncontrol.socket = '{control}'\n\
+             upstream.timeout_ms = 1000\nupstream.deadline_ms = 5000\n"
+        );
+        config_text(&[self.upstream.address], &(top + more))
+    }
+
+    fn control_path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn spawn(&self, text: &str) -> Server {
+        let file = File::new(text);
+        let mut command = self.command(&file);
+        net::process::die_with_parent(&mut command);
+        Server::spawn(file, command)
+    }
+
+    fn command(&self, file: &File) -> Command {
+        let mut command = self.lab.command(Role::Dut, env!("CARGO_BIN_EXE_dns64d"));
+        command.arg("--config").arg(&file.path);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Asks as the client does, from its own address.
+    fn ask(&self, question: &Ask, server: SocketAddr) -> Option<Answer> {
+        self.ask_within(PATIENCE, question, server)
+    }
+
+    fn ask_within(&self, patience: Duration, question: &Ask, server: SocketAddr) -> Option<Answer> {
+        let end = self.lab.end(Role::Tester, Role::Dut);
+        let host: IpAddr = if server.is_ipv4() { end.ipv4.into() } else { end.ipv6.into() };
+        self.from(patience, host, question, server)
+    }
+
+    fn from(&self, patience: Duration, host: IpAddr, question: &Ask, server: SocketAddr) -> Option<Answer> {
+        let ask = || question.within(patience, host, server);
+        net::netns::within(&self.lab.namespace(Role::Tester), ask).unwrap()
+    }
+
+    /// A number of `dns64d control stats`.
+    fn count(&self, name: &str, counter: &str) -> u64 {
+        let output = Command::new(env!("CARGO_BIN_EXE_dns64d"))
+            .args(["control", "--socket", self.control_path(name).to_str().unwrap(), "stats", "--json"])
+            .output()
+            .unwrap();
+        let stats: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        stats[counter].as_u64().unwrap_or_else(|| panic!("no {counter} in {stats}"))
+    }
+
+    /// The XDP program on a device of the DUT.
+    fn program(&self, towards: Role) -> Option<u32> {
+        let device = self.lab.end(Role::Dut, towards).device;
+        let look = || net::bpf::attached_program(net::link::Device::named(&device)?.index);
+        net::netns::within(&self.lab.namespace(Role::Dut), look).unwrap().unwrap()
+    }
+}
+
+/// What clients ask, and some of what they should not.
+fn questions() -> Vec<(&'static str, Ask)> {
+    let mut status = ask("www.example.com AAAA");
+    status.octets[2] |= 0x10;
+    let mut header = ask("www.example.com AAAA");
+    header.octets[5] = 2;
+    vec![
+        ("synthesized", ask("www.example.com AAAA")),
+        ("with EDNS", ask_edns("www.example.com AAAA")),
+        ("with DO", ask_dnssec("www.example.com AAAA")),
+        ("in another case", ask("WWW.example.COM AAAA")),
+        ("native", ask_edns("six.example.com AAAA")),
+        ("A", ask("www.example.com A")),
+        ("of a name that is not there", ask("no.example.com AAAA")),
+        ("that fails", ask_edns("bad.example.com AAAA")),
+        ("ANY", ask("www.example.com ANY")),
+        ("PTR", ask("1.0.2.0.0.0.0.c.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.8.b.d.0.1.0.0.2.ip6.arpa PTR")),
+        ("of our own", ask_edns("ipv4only.arpa AAAA")),
+        ("too long without EDNS", ask("big.example.com AAAA")),
+        ("too long with EDNS", ask_edns("big.example.com AAAA")),
+        ("without RD", ask("www.example.com AAAA").without_recursion()),
+        ("of another opcode", status),
+        ("malformed", header),
+    ]
+}
+
+#[test]
+fn dx_answers_past_the_stack_are_those_of_sockets() {
+    if !can() {
+        return;
+    }
+    let site = Site::new("same", 4);
+    let _sockets = site.spawn(&site.config("sockets", 5301, ""));
+    let _past = site.spawn(&site.config("past", 5302, "[xdp]\ndevices = ['tester0']\n"));
+    let mut asked = 0;
+    // The second time from the cache.
+    for round in ["miss", "hit"] {
+        for (what, question) in questions() {
+            for (by_socket, past) in site.listen(5301).into_iter().zip(site.listen(5302)) {
+                let answers = [by_socket, past].map(|server| site.ask(&question, server).unwrap());
+                let [by_socket, past] = answers.map(|answer| answer.octets);
+                assert_eq!(by_socket, past, "a question {what}, {round}");
+                asked += 1;
+            }
+        }
+    }
+    let [v4, _] = site.listen(5302);
+    site.ask(&ask("www.example.com AAAA"), v4)
+        .unwrap()
+        .is(0, &["an www.example.com 60 AAAA 2001:db8:64::c000:201"]);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(site.count("past", "xdp_received"), asked + 1);
+    assert_eq!(site.count("past", "xdp_sent"), asked + 1);
+    assert_eq!(site.count("past", "xdp_by_socket") + site.count("past", "xdp_damaged"), 0);
+    assert_eq!(site.count("past", "accepted"), site.count("sockets", "accepted") + 1);
+}
