@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use net::poll::{Interest, Poller};
 
-use super::bypass::Rings;
+use super::bypass::{Queries, Rings};
 use super::judging::Judge;
 use super::observer::Observer;
 use super::outlet::{ClientSide, Outlet, StreamSide, UpstreamSide};
@@ -28,6 +28,7 @@ pub(super) struct Generation {
     pub number: u64,
     pub machine: Machine,
     pub upstreams: UpstreamSide,
+    pub queries: Queries,
     settings: Arc<Settings>,
     judge: Option<Judge>,
     upstream_addresses: Vec<SocketAddr>,
@@ -45,6 +46,7 @@ impl Generation {
             number: adoption.generation,
             machine,
             upstreams: UpstreamSide::new(std::mem::take(&mut adoption.upstreams)),
+            queries: std::mem::take(&mut adoption.queries),
             settings,
             judge: adoption.judge.take(),
             upstream_addresses: std::mem::take(&mut adoption.upstream_addresses),
@@ -67,6 +69,7 @@ impl Generation {
             clients: &mut ways.clients,
             upstreams: &mut self.upstreams,
             rings: &mut ways.rings,
+            queries: &mut self.queries,
             streams: &mut ways.streams,
             observer: &ways.observer,
             upstream_addresses: &self.upstream_addresses,

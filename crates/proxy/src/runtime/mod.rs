@@ -32,7 +32,7 @@ use crate::settings::Settings;
 use crate::snapshot::{Reading, UpstreamState};
 use crate::stats::Stats;
 use board::{Board, Report};
-use bypass::{Bypass, Rings};
+use bypass::{Bypass, Queries, Rings};
 pub use error::ServerError;
 use inbox::{Event, Inbox};
 use judging::Judging;
@@ -245,6 +245,10 @@ impl Server {
         let tls = tls.transpose().map_err(ServerError::Tls)?;
         let upstreams: Vec<_> =
             (0..threads).map(|_| sockets::upstream_sockets(config)).collect::<Result<_, _>>()?;
+        let queries: Vec<Queries> = match &self.bypass {
+            Some(bypass) => bypass.queries(config, &upstreams),
+            None => (0..threads).map(|_| Queries::default()).collect(),
+        };
         let own_sockets = sockets::own_addresses(&upstreams)?;
         let on_streams = stream_upstreams(config)?;
         let judge = self.judging.prepare(config, generation, &on_streams)?;
@@ -254,13 +258,15 @@ impl Server {
         self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
         self.listening = plan.listening;
         let mut adoptions = Vec::new();
-        for (number, (open, upstreams)) in plan.open.into_iter().zip(upstreams).enumerate() {
+        let parts = plan.open.into_iter().zip(upstreams).zip(queries);
+        for (number, ((open, upstreams), queries)) in parts.enumerate() {
             adoptions.push(Adoption {
                 generation,
                 settings: settings.clone(),
                 shared: self.shared.clone(),
                 seed: seed()?,
                 upstreams,
+                queries,
                 judge: judge.clone(),
                 upstream_addresses: config.upstreams.iter().map(|upstream| upstream.address).collect(),
                 listener_addresses: self.addresses.iter().map(|&(_, address)| address).collect(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use net::udp::{SendBatch, UdpSocket};
 
-use super::bypass::Rings;
+use super::bypass::{Queries, Rings};
 use super::judging::Judge;
 use super::observer::Observer;
 use crate::answer::QUERY_OCTETS_MAX;
@@ -187,6 +187,7 @@ pub(super) struct Outlet<'w> {
     pub clients: &'w mut ClientSide,
     pub upstreams: &'w mut UpstreamSide,
     pub rings: &'w mut Rings,
+    pub queries: &'w mut Queries,
     pub streams: &'w mut StreamSide,
     pub observer: &'w Observer,
     pub upstream_addresses: &'w [SocketAddr],
@@ -221,11 +222,15 @@ impl Output for Outlet<'_> {
 
     fn to_upstream(&mut self, upstream: usize, socket: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let (observer, address) = (self.observer, self.upstream_addresses.get(upstream));
-        self.upstreams.push(upstream, socket, |buffer| {
+        let watched = |buffer: &mut [u8]| {
             let octets = write(buffer);
             observer.upstream(address, false, Kind::ForwarderQuery, &buffer[..octets]);
             octets
-        });
+        };
+        match self.queries.way(upstream, socket, self.rings) {
+            Some((ring, template)) => self.rings.query(ring, template, watched),
+            None => self.upstreams.push(upstream, socket, watched),
+        }
     }
 
     fn to_upstream_stream(&mut self, upstream: usize, token: u64, query: &[u8]) {

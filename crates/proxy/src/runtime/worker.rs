@@ -12,7 +12,7 @@ use net::udp::{ReceiveBatch, UdpSocket};
 
 use super::ServerError;
 use super::board::Board;
-use super::bypass::Rings;
+use super::bypass::{Queries, Rings};
 use super::generation::{Generation, Ways};
 use super::inbox::{Event, Inbox};
 use super::judging::Judge;
@@ -41,6 +41,8 @@ pub(super) struct Adoption {
     pub shared: Shared,
     pub seed: [u8; 32],
     pub upstreams: Vec<Vec<UdpSocket>>,
+    /// What of them goes past the stack.
+    pub queries: Queries,
     /// Who judges the answers of some of these servers.
     pub judge: Option<Judge>,
     pub upstream_addresses: Vec<SocketAddr>,

@@ -4,19 +4,23 @@
 //! other devices, a next hop that is not known yet, answers that do not fit into a frame, a full ring.
 
 mod counts;
+mod queries;
 mod rings;
 mod watch;
+mod way;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use net::link::Device;
 use net::transport::xdp::{Bypass as DeviceBypass, XdpError};
+use net::udp::UdpSocket;
 
 use super::ServerError;
-use crate::config::{Config, ListenProtocol};
+use crate::config::{Config, ListenProtocol, UpstreamServer};
 use crate::snapshot::Reading;
 use counts::Counts;
+pub(super) use queries::Queries;
 pub(super) use rings::Rings;
 use watch::{Watch, Watched};
 
@@ -52,6 +56,20 @@ impl Bypass {
     pub fn listen(&self, addresses: &[(ListenProtocol, SocketAddr)]) {
         let plain = addresses.iter().filter(|(protocol, _)| *protocol == ListenProtocol::Plain);
         self.watch.watched().listen(plain.map(|&(_, address)| address).collect());
+    }
+
+    /// For each thread what it needs to ask past the stack; its sockets are `sockets[thread][server]`.
+    pub fn queries(&self, config: &Config, sockets: &[Vec<Vec<UdpSocket>>]) -> Vec<Queries> {
+        let watched = self.watch.watched();
+        let own = |upstream: usize| sockets.first()?.get(upstream)?.first()?.local_addr().ok();
+        let way = |(upstream, server): (usize, &UpstreamServer)| {
+            let own = own(upstream).filter(|_| config.xdp.upstreams)?;
+            Some(watched.way(server.address, own.ip()))
+        };
+        let ways: Vec<_> = config.upstreams.iter().enumerate().map(way).collect();
+        let tables = watched.tables();
+        let threads = sockets.iter().enumerate();
+        threads.map(|(worker, sockets)| Queries::new(worker, &ways, sockets, &tables)).collect()
     }
 
     /// What the rings carried.

@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use net::frame::Template;
 use net::poll::{Interest, Poller};
 use net::transport::xdp::{Arrivals, Arrived, BypassRing};
 
 use super::counts::{Counts, add};
+use crate::answer::QUERY_OCTETS_MAX;
 use crate::client::{Channel, Client};
 use crate::runtime::outlet::ClientSide;
 use crate::runtime::token::Token;
@@ -127,6 +129,22 @@ impl Rings {
         });
         add(&self.counts.sent, sent.into());
         sent
+    }
+
+    /// The ring of a device, by its number; one is as good as another to send by.
+    pub fn on_device(&self, device: u32) -> Option<(usize, &BypassRing)> {
+        self.list.iter().enumerate().find(|(_, ring)| ring.device() == device)
+    }
+
+    /// Whether a query can be put in line at a ring.
+    pub fn has_room(&mut self, number: usize) -> bool {
+        self.list.get_mut(number).is_some_and(BypassRing::has_room)
+    }
+
+    /// Puts a query in line at a ring that has room.
+    pub fn query(&mut self, number: usize, template: &Template, write: impl FnOnce(&mut [u8]) -> usize) {
+        let sent = self.list.get_mut(number).is_some_and(|ring| ring.send(template, QUERY_OCTETS_MAX, write));
+        add(&self.counts.sent, sent.into());
     }
 
     /// Sends everything that waits, as far as the devices take it.

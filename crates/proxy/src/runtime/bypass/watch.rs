@@ -1,9 +1,10 @@
-//! A thread that keeps what is taken from the stack in step with the machine's addresses.
+//! A thread that keeps what is taken from the stack in step with the machine's addresses, and the ways to upstream
+//! servers with its routes and neighbours.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use net::link::{Changes, Device, addresses};
 use net::poll::{Events, Interest, Poller, Waker};
 use net::transport::xdp::BypassTable;
 
+use super::way::Way;
 use crate::runtime::ServerError;
 
 /// News that come together are looked at together.
@@ -23,12 +25,14 @@ pub(super) struct Watched {
     devices: Vec<(Device, Arc<BypassTable>)>,
     /// The listeners as they were asked for, and for each device what that means at present.
     listeners: Mutex<(Vec<SocketAddr>, Vec<Vec<SocketAddr>>)>,
+    /// Those that a generation still has.
+    ways: Mutex<Vec<Weak<Way>>>,
 }
 
 impl Watched {
     pub fn new(devices: Vec<(Device, Arc<BypassTable>)>) -> Self {
         let listeners = Mutex::new((Vec::new(), vec![Vec::new(); devices.len()]));
-        Self { devices, listeners }
+        Self { devices, listeners, ways: Mutex::default() }
     }
 
     /// Takes the queries to these listeners, and no others, from now on.
@@ -37,10 +41,29 @@ impl Watched {
         self.refresh();
     }
 
+    /// The way to a server from an address of ours, followed from now on for as long as somebody has it.
+    pub fn way(&self, server: SocketAddr, own: IpAddr) -> Arc<Way> {
+        let way = Arc::new(Way::new(server, own));
+        way.refresh();
+        lock(&self.ways).push(Arc::downgrade(&way));
+        way
+    }
+
+    /// What is taken from each device.
+    pub fn tables(&self) -> Vec<Arc<BypassTable>> {
+        self.devices.iter().map(|(_, table)| table.clone()).collect()
+    }
+
     /// Looks at everything again.
     fn refresh(&self) {
         // Without an answer of the kernel everything stays as it is; there is a next time.
         let _ = self.refresh_listeners();
+        lock(&self.ways).retain(|way| {
+            way.upgrade().is_some_and(|way| {
+                way.refresh();
+                true
+            })
+        });
     }
 
     fn refresh_listeners(&self) -> io::Result<()> {

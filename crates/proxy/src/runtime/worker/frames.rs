@@ -3,6 +3,7 @@
 use net::transport::xdp::{Arrivals, Arrived};
 
 use super::Worker;
+use crate::dnstap::Kind;
 
 impl Worker {
     /// Takes some of what has come to a ring.
@@ -33,10 +34,24 @@ impl Worker {
 
     /// Whether somebody waits for this datagram, who has it then.
     fn take_frame(&mut self, number: usize, arrived: &Arrived<'_>) -> bool {
-        let Some(client) = self.ways.rings.client(number, arrived, &self.ways.clients) else { return false };
+        let Some(client) = self.ways.rings.client(number, arrived, &self.ways.clients) else {
+            return self.take_answer(arrived);
+        };
         self.ways.observer.client_query(&client, arrived.octets);
         self.current.with(&mut self.ways, |machine, out| {
             machine.handle_client(self.now_ns, client, arrived.octets, out);
+        });
+        true
+    }
+
+    fn take_answer(&mut self, arrived: &Arrived<'_>) -> bool {
+        let mut generations = std::iter::once(&mut self.current).chain(&mut self.retiring);
+        let asked = generations.find_map(|generation| Some((generation.queries.find(arrived)?, generation)));
+        let Some(((upstream, socket), generation)) = asked else { return false };
+        let address = Some(&arrived.source);
+        self.ways.observer.upstream(address, false, Kind::ForwarderResponse, arrived.octets);
+        generation.with(&mut self.ways, |machine, out| {
+            machine.handle_upstream(self.now_ns, upstream, socket, arrived.octets, out);
         });
         true
     }
