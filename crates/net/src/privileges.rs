@@ -119,8 +119,23 @@ const VERSION_3: u32 = 0x2008_0522;
 /// # Errors
 /// The kernel refuses, which it does not for fewer capabilities.
 pub fn keep_capabilities(keep: &[Capability]) -> io::Result<()> {
+    limit_to(bits(keep))
+}
+
+/// Gives up these capabilities of the calling thread, as [`keep_capabilities`] does all but some.
+///
+/// # Errors
+/// Likewise.
+pub fn drop_capabilities(drop: &[Capability]) -> io::Result<()> {
+    limit_to(!bits(drop))
+}
+
+fn bits(capabilities: &[Capability]) -> u64 {
+    capabilities.iter().fold(0, |bits, &capability| bits | 1u64 << capability as u32)
+}
+
+fn limit_to(wanted: u64) -> io::Result<()> {
     let status = std::fs::read_to_string("/proc/thread-self/status")?;
-    let wanted = keep.iter().fold(0, |bits, &capability| bits | 1u64 << capability as u32);
     let kept = field(&status, "CapPrm:") & wanted;
     let head = Head { version: VERSION_3, pid: 0 };
     let half = |kept: u64| Sets { effective: kept as u32, permitted: kept as u32, inheritable: 0 };
@@ -210,9 +225,11 @@ mod tests {
         .unwrap();
         let had = has(Capability::Bpf);
         std::thread::spawn(move || {
-            keep_capabilities(&[Capability::Bpf]).unwrap();
+            drop_capabilities(&[Capability::NetBindService]).unwrap();
             assert_eq!(has(Capability::Bpf), had, "one of the upper half");
             assert!(!has(Capability::NetBindService));
+            drop_capabilities(&[Capability::Bpf]).unwrap();
+            assert!(!has(Capability::Bpf));
         })
         .join()
         .unwrap();

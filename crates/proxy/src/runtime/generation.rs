@@ -27,8 +27,9 @@ pub(super) struct Ways {
 pub(super) struct Generation {
     pub number: u64,
     pub machine: Machine,
-    pub upstreams: UpstreamSide,
+    // Dropped before the sockets: their ports are free for others then.
     pub queries: Queries,
+    pub upstreams: UpstreamSide,
     settings: Arc<Settings>,
     judge: Option<Judge>,
     upstream_addresses: Vec<SocketAddr>,

@@ -86,9 +86,10 @@ impl Server {
             .map(|_| Inbox::new().map(Arc::new))
             .collect::<io::Result<_>>()
             .map_err(|error| ServerError::System("make an eventfd", error))?;
+        // Before the threads that hear the network: these need no such capabilities.
+        let (bypass, rings) = Bypass::open(config, threads)?;
         let streams = start_streams(&inboxes)?;
         let plan = Plan::open(config, &[], threads, &mut given)?;
-        let (bypass, rings) = Bypass::open(config, threads)?;
         let shared = Shared::new(&config.settings, config.cache_octets, seed()?);
         let mut server = Self {
             workers: Vec::new(),

@@ -46,8 +46,10 @@ impl Bypass {
         let devices = config.xdp.devices.iter();
         let devices: Vec<DeviceBypass> =
             devices.map(|name| open_device(name, &mut rings)).collect::<Result<_, _>>()?;
+        let give_up = || crate::privileges::after_programs(&config.process);
+        give_up().map_err(|error| ServerError::System("give up capabilities", error))?;
         let watched = devices.iter().map(|device| (device.device().clone(), device.table().clone()));
-        let watch = Watch::start(Watched::new(watched.collect()))?;
+        let watch = Watch::start(Watched::new(watched.collect()), config.process.clone())?;
         let counts = rings.iter().map(|rings| rings.counts().clone()).collect();
         Ok((Some(Self { watch, counts, _devices: devices }), rings))
     }

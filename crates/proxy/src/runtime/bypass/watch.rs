@@ -13,6 +13,7 @@ use net::poll::{Events, Interest, Poller, Waker};
 use net::transport::xdp::BypassTable;
 
 use super::way::Way;
+use crate::config::Process;
 use crate::runtime::ServerError;
 
 /// News that come together are looked at together.
@@ -116,15 +117,19 @@ struct Shared {
 }
 
 impl Watch {
-    pub fn start(watched: Watched) -> Result<Self, ServerError> {
+    pub fn start(watched: Watched, process: Process) -> Result<Self, ServerError> {
         let cannot = |what: &'static str| move |error| ServerError::System(what, error);
         let changes = Changes::new().map_err(cannot("listen for changes of routes"))?;
         let waker = Waker::new().map_err(cannot("make an eventfd"))?;
         let shared = Arc::new(Shared { watched, changes, waker, end: AtomicBool::new(false) });
         let run = {
             let shared = shared.clone();
-            // Without it nothing new is learnt, and what is known goes on.
-            move || drop(shared.run())
+            move || {
+                // It needs none; where it cannot give up what it has, it goes on.
+                let _ = crate::privileges::shed_thread(&process);
+                // Without it nothing new is learnt, and what is known goes on.
+                let _ = shared.run();
+            }
         };
         let thread = std::thread::Builder::new().name("dns64d-ways".to_owned()).spawn(run);
         let thread = thread.map_err(cannot("start a thread"))?;
