@@ -38,8 +38,13 @@ struct Site {
 impl Site {
     /// `family` is that of the upstream server: 4 or 6.
     fn new(name: &str, family: u8) -> Self {
+        Self::with_queues(1, name, family)
+    }
+
+    /// Every device has so many queues.
+    fn with_queues(queues: u16, name: &str, family: u8) -> Self {
         let name = format!("dx{}-{name}", std::process::id());
-        let lab = Lab::up(&LabSpec { name, ..LabSpec::default() }).unwrap();
+        let lab = Lab::up(&LabSpec { name, queues, ..LabSpec::default() }).unwrap();
         let end = lab.end(Role::Auth, Role::Dut);
         let at = if family == 4 { format!("{}:0", end.ipv4) } else { format!("[{}]:0", end.ipv6) };
         let upstream = net::netns::within(&lab.namespace(Role::Auth), || Upstream::at(&at)).unwrap();
@@ -279,6 +284,7 @@ fn dx_it_goes_on_without_privileges_and_through_a_reload_and_leaves_nothing_behi
     }
     let command = site.command(&file);
     let mut server = Server::spawn(file, command);
+    assert!(server.log.contains("event=xdp") && server.log.contains("device=auth0"), "{}", server.log);
     for task in std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap() {
         let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
         assert!(status.contains("Uid:\t65534\t65534\t65534\t65534"), "{status}");
@@ -369,4 +375,28 @@ fn dx_answers_that_do_not_fit_into_a_frame_leave_by_the_socket() {
         assert_eq!(answer.rcode(), 0);
     }
     assert_eq!((site.count("past", "xdp_by_socket"), site.count("past", "xdp_sent")), (2, 2));
+}
+
+#[test]
+fn dx_queues_and_threads_need_not_be_as_many() {
+    if !can() {
+        return;
+    }
+    // With more queues than threads, and with fewer; answers also come by queues of other threads than the one that asked.
+    for (queues, threads) in [(4, 2), (1, 3)] {
+        let site = Site::with_queues(queues, &format!("queues{queues}"), 6);
+        let more =
+            format!("threads = {threads}\ncache.size_mib = 0\n[xdp]\ndevices = ['tester0', 'auth0']\n");
+        let _past = site.spawn(&site.config("past", 5302, &more));
+        for server in site.listen(5302) {
+            for _ in 0..40 {
+                is_synthesized(&site.ask(&ask("www.example.com AAAA"), server).unwrap());
+            }
+        }
+        eventually("all questions are counted", || site.count("past", "client_messages") == 80);
+        let count = |counter| site.count("past", counter);
+        assert_eq!((count("upstream_queries"), count("timeouts"), count("upstream_mismatched")), (160, 0, 0));
+        assert_eq!(count("xdp_sent"), 80 + 160, "{queues} queues, {threads} threads");
+        assert!((80..=80 + 160).contains(&count("xdp_received")));
+    }
 }

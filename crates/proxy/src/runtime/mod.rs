@@ -87,7 +87,7 @@ impl Server {
             .collect::<io::Result<_>>()
             .map_err(|error| ServerError::System("make an eventfd", error))?;
         // Before the threads that hear the network: these need no such capabilities.
-        let (bypass, rings) = Bypass::open(config, threads)?;
+        let (bypass, rings) = Bypass::open(config, threads, &services.log)?;
         let streams = start_streams(&inboxes)?;
         let plan = Plan::open(config, &[], threads, &mut given)?;
         let shared = Shared::new(&config.settings, config.cache_octets, seed()?);

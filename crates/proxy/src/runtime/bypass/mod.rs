@@ -17,7 +17,8 @@ use net::transport::xdp::{Bypass as DeviceBypass, XdpError};
 use net::udp::UdpSocket;
 
 use super::ServerError;
-use crate::config::{Config, ListenProtocol, UpstreamServer};
+use crate::config::{Config, Level, ListenProtocol, UpstreamServer};
+use crate::log::Log;
 use crate::snapshot::Reading;
 use counts::Counts;
 pub(super) use queries::Queries;
@@ -38,14 +39,18 @@ impl Bypass {
     ///
     /// # Errors
     /// A device that is not there or takes no program, missing capabilities, memory that cannot be locked.
-    pub fn open(config: &Config, threads: usize) -> Result<(Option<Self>, Vec<Rings>), ServerError> {
+    pub fn open(
+        config: &Config,
+        threads: usize,
+        log: &Log,
+    ) -> Result<(Option<Self>, Vec<Rings>), ServerError> {
         let mut rings: Vec<Rings> = (0..threads).map(|_| Rings::default()).collect();
         if !config.xdp.is_on() {
             return Ok((None, rings));
         }
         let devices = config.xdp.devices.iter();
         let devices: Vec<DeviceBypass> =
-            devices.map(|name| open_device(name, &mut rings)).collect::<Result<_, _>>()?;
+            devices.map(|name| open_device(name, &mut rings, log)).collect::<Result<_, _>>()?;
         let give_up = || crate::privileges::after_programs(&config.process);
         give_up().map_err(|error| ServerError::System("give up capabilities", error))?;
         let watched = devices.iter().map(|device| (device.device().clone(), device.table().clone()));
@@ -80,14 +85,23 @@ impl Bypass {
     }
 }
 
-/// Puts the program on a device and hands each thread the rings of its queues.
-fn open_device(name: &str, rings: &mut [Rings]) -> Result<DeviceBypass, ServerError> {
+/// Puts the program on a device, hands each thread the rings of its queues, and says so.
+fn open_device(name: &str, rings: &mut [Rings], log: &Log) -> Result<DeviceBypass, ServerError> {
     let refused = |error: XdpError| ServerError::Xdp(name.to_owned(), error);
     let device = Device::named(name).map_err(|error| refused(XdpError::Io("looking for it", error)))?;
     let mut bypass = DeviceBypass::open(device, rings.len(), None).map_err(refused)?;
-    for queue in 0..bypass.queues() {
+    let (queues, threads) = (bypass.queues(), rings.len());
+    let mut zero_copy = true;
+    for queue in 0..queues {
         let ring = bypass.ring(queue as u32).map_err(refused)?;
-        rings[queue % rings.len()].push(ring);
+        zero_copy &= ring.is_zero_copy();
+        rings[queue % threads].push(ring);
     }
+    let copies = if zero_copy { "zero copy" } else { "copying" };
+    let words = format_args!(
+        "datagrams go past the stack: {} mode, {copies}, receive queues: {queues}, threads: {threads}",
+        bypass.mode()
+    );
+    log.event(Level::Info, "xdp", words, &[("device", &name)]);
     Ok(bypass)
 }

@@ -164,6 +164,11 @@ impl BypassRing {
         self.socket.statistics().map_or(0, |statistics| statistics.rx_ring_full + statistics.rx_dropped)
     }
 
+    /// Whether the device reads and writes the memory itself.
+    pub fn is_zero_copy(&self) -> bool {
+        self.socket.is_zero_copy()
+    }
+
     /// The number of its device.
     pub fn device(&self) -> u32 {
         self.device
