@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The programs: `bpf/NAME.bpf.c` becomes the constant `NAME` in capitals.
-const PROGRAMS: [&str; 6] = ["authority", "measurer", "pass", "redirect", "reflector", "service"];
+const PROGRAMS: [&str; 7] = ["authority", "bypass", "measurer", "pass", "redirect", "reflector", "service"];
 /// Included by all programs.
 const HEADERS: [&str; 6] = ["checksum.h", "generator.h", "measurer.h", "packet.h", "service.h", "sink.h"];
 

@@ -5,10 +5,12 @@
 //! when a program sees them, so that there is nothing to update.
 
 mod answer;
+mod intact;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub use answer::{ANSWER_HEADERS_OCTETS_MAX, Asked};
+pub use intact::may_be_intact;
 
 /// The Ethernet header: destination, source, type.
 pub const ETHERNET_OCTETS: usize = 14;

@@ -72,8 +72,16 @@ pub enum Capability {
     SetUid = 7,
     /// Listen on ports below 1024.
     NetBindService = 10,
-    /// Ask for socket buffers above the limits of the system.
+    /// Ask for socket buffers above the limits of the system, and attach XDP programs.
     NetAdmin = 12,
+    /// Open AF_XDP sockets.
+    NetRaw = 13,
+    /// Lock memory above the limit, for AF_XDP sockets.
+    IpcLock = 14,
+    /// Load programs that handle packets' addresses.
+    Perfmon = 38,
+    /// Load programs.
+    Bpf = 39,
 }
 
 /// Whether the calling thread has it, ready to be used.
@@ -97,7 +105,6 @@ struct Head {
 
 /// One half of the sets of capset(2).
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
 struct Sets {
     effective: u32,
     permitted: u32,
@@ -112,11 +119,27 @@ const VERSION_3: u32 = 0x2008_0522;
 /// # Errors
 /// The kernel refuses, which it does not for fewer capabilities.
 pub fn keep_capabilities(keep: &[Capability]) -> io::Result<()> {
+    limit_to(bits(keep))
+}
+
+/// Gives up these capabilities of the calling thread, as [`keep_capabilities`] does all but some.
+///
+/// # Errors
+/// Likewise.
+pub fn drop_capabilities(drop: &[Capability]) -> io::Result<()> {
+    limit_to(!bits(drop))
+}
+
+fn bits(capabilities: &[Capability]) -> u64 {
+    capabilities.iter().fold(0, |bits, &capability| bits | 1u64 << capability as u32)
+}
+
+fn limit_to(wanted: u64) -> io::Result<()> {
     let status = std::fs::read_to_string("/proc/thread-self/status")?;
-    let wanted = keep.iter().fold(0, |bits, &capability| bits | 1u64 << capability as u32);
-    let kept = (field(&status, "CapPrm:") & wanted) as u32;
+    let kept = field(&status, "CapPrm:") & wanted;
     let head = Head { version: VERSION_3, pid: 0 };
-    let sets = [Sets { effective: kept, permitted: kept, inheritable: 0 }, Sets::default()];
+    let half = |kept: u64| Sets { effective: kept as u32, permitted: kept as u32, inheritable: 0 };
+    let sets = [half(kept), half(kept >> u32::BITS)];
     // SAFETY: both structures have the layout of capset(2), and version 3 has two halves.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw const head, sets.as_ptr()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -197,6 +220,16 @@ mod tests {
             assert!(!later.join().unwrap());
             keep_capabilities(&[Capability::SetUid]).unwrap();
             assert!(!has(Capability::NetBindService) && !has(Capability::SetUid));
+        })
+        .join()
+        .unwrap();
+        let had = has(Capability::Bpf);
+        std::thread::spawn(move || {
+            drop_capabilities(&[Capability::NetBindService]).unwrap();
+            assert_eq!(has(Capability::Bpf), had, "one of the upper half");
+            assert!(!has(Capability::NetBindService));
+            drop_capabilities(&[Capability::Bpf]).unwrap();
+            assert!(!has(Capability::Bpf));
         })
         .join()
         .unwrap();

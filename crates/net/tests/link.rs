@@ -2,9 +2,10 @@
 
 mod support;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use net::link::{Device, PathError, path_to, path_via};
+use net::link::{Changes, Device, Hop, PathError, next_hop, path_to, path_via};
+use net::poll::{Events, Interest, Poller};
 use support::{DEVICE, MACS, PEER, Pair, TESTER, ip};
 
 /// Whether namespaces can be made here; if not, says so as a skipped test must.
@@ -38,9 +39,44 @@ fn the_path_leads_to_the_neighbour_or_to_the_router_before_the_server() {
             let server: SocketAddr = server.parse().unwrap();
             let path = path_to(server).unwrap();
             assert_eq!(path.device, Device::named(DEVICE).unwrap());
-            assert_eq!(path.source, source.parse::<std::net::IpAddr>().unwrap());
+            assert_eq!(path.source, source.parse::<IpAddr>().unwrap());
             assert_eq!((path.source_mac, path.next_hop_mac), (MACS[0], MACS[1]), "{server}");
             assert_eq!(path_via(server, &path.device).unwrap(), path);
+        }
+    });
+}
+
+#[test]
+fn the_next_hop_is_what_the_kernel_knows_and_news_of_it_are_heard() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::new();
+    let name = pair.tester_name();
+    ip(&format!("-n {name} route add 192.0.2.0/24 via {}", PEER[0]));
+    pair.tester(|| {
+        let (changes, poller, mut events) =
+            (Changes::new().unwrap(), Poller::new().unwrap(), Events::with_capacity(1));
+        poller.add(&changes, 0, Interest::Read).unwrap();
+        let device = Device::named(DEVICE).unwrap().index;
+        for (server, source, neighbour) in [
+            (format!("{}:53", PEER[0]), TESTER[0], PEER[0]),
+            (format!("[{}]:53", PEER[1]), TESTER[1], PEER[1]),
+            ("192.0.2.1:53".to_owned(), TESTER[0], PEER[0]),
+        ] {
+            let (server, source): (SocketAddr, IpAddr) = (server.parse().unwrap(), source.parse().unwrap());
+            assert_eq!(next_hop(server, source).unwrap(), None, "nobody has asked for {neighbour}");
+            for (state, certain) in [("permanent", true), ("stale", false)] {
+                changes.take();
+                ip(&format!(
+                    "-n {name} neigh replace {neighbour} lladdr 02:00:00:00:00:02 dev {DEVICE} nud {state}"
+                ));
+                assert_eq!(poller.wait(&mut events, None).unwrap(), 1);
+                let hop = Hop { device, mac: MACS[1], certain };
+                assert_eq!(next_hop(server, source).unwrap(), Some(hop), "{server}");
+            }
+            ip(&format!("-n {name} neigh del {neighbour} dev {DEVICE}"));
+            assert!(changes.take() && !changes.take());
         }
     });
 }

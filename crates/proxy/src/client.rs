@@ -25,6 +25,17 @@ pub enum Channel {
         /// The address the query was sent to, from which the answer must leave.
         local: Option<IpAddr>,
     },
+    /// Past the kernel's stack, in a frame to an address and port of a UDP socket.
+    Frame {
+        /// The number of the listening socket.
+        socket: u32,
+        /// The address the query was sent to, from which the answer must leave.
+        local: IpAddr,
+        /// The ring that the frame came by, by its number.
+        ring: u16,
+        /// The Ethernet address that it came from.
+        mac: [u8; 6],
+    },
     /// Over a stream. Tokens are never used again.
     Stream {
         /// Names the query to the room of the streams.
@@ -50,7 +61,7 @@ pub enum StreamKind {
 impl Channel {
     /// Whether the answer leaves in a datagram.
     pub fn is_udp(&self) -> bool {
-        matches!(self, Self::Udp { .. })
+        matches!(self, Self::Udp { .. } | Self::Frame { .. })
     }
 
     /// Whether nobody on the way can read the answer, so that its length is worth hiding (RFC 7830).

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
 
-use aya::maps::{MapData, XskMap};
+use aya::maps::{Map, MapData, XskMap};
 
 use super::attach::{Attached, Mode, attach};
 use super::object::{Counters, Object, refused};
@@ -71,6 +71,30 @@ impl Redirect {
         let (globals, sizes) = ([("place", place.octets())], [("sockets", queues.max(1))]);
         let object = Object::load("service", objects::SERVICE, &globals, &sizes)?;
         Self::attach_object("service", object, device, mode)
+    }
+
+    /// Puts the program of a server with sockets on a device; the map is `struct table` of `bpf/bypass.bpf.c`. The receive
+    /// queue k is worker `k % workers`'s; frames to other addresses than `mac` or beyond `frame_octets_max` pass.
+    ///
+    /// # Errors
+    /// XDP is not available, or the device is missing, occupied or takes no program.
+    pub(crate) fn attach_bypass(
+        device: u32,
+        mac: [u8; 6],
+        workers: u32,
+        frame_octets_max: u32,
+        queues: u32,
+        mode: Option<Mode>,
+    ) -> Result<(Self, Map), BpfError> {
+        // `struct place`.
+        let mut place = [0; 16];
+        place[..6].copy_from_slice(&mac);
+        place[8..12].copy_from_slice(&workers.max(1).to_ne_bytes());
+        place[12..].copy_from_slice(&frame_octets_max.to_ne_bytes());
+        let (globals, sizes) = ([("place", &place[..])], [("sockets", queues.max(1))]);
+        let mut object = Object::load("bypass", objects::BYPASS, &globals, &sizes)?;
+        let table = object.take_map("table")?;
+        Ok((Self::attach_object("bypass", object, device, mode)?, table))
     }
 
     fn attach_object(

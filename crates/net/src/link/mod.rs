@@ -4,7 +4,9 @@
 //! `/sys/class/net` show the namespace in which `/sys` was mounted.
 
 mod addresses;
+mod changes;
 mod ethtool;
+mod hop;
 mod netlink;
 mod path;
 
@@ -15,6 +17,8 @@ pub(crate) use netlink::{Attributes, u32_at};
 use netlink::{Reply, Request, u16_at, u64_at};
 
 pub use addresses::{Assigned, addresses};
+pub use changes::Changes;
+pub use hop::{Hop, next_hop};
 pub use path::{Path, PathError, device_to, path_to, path_via};
 
 /// A network device.

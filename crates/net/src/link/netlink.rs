@@ -80,7 +80,7 @@ impl Request {
     }
 }
 
-fn open() -> io::Result<OwnedFd> {
+pub(super) fn open() -> io::Result<OwnedFd> {
     // SAFETY: on success the call returns a new descriptor that nobody else owns.
     let socket = unsafe {
         OwnedFd::from_raw_fd(crate::check(libc::socket(

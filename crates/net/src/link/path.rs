@@ -159,21 +159,34 @@ fn find(server: SocketAddr, device: Option<u32>) -> Result<Path, PathError> {
     Ok(Path { source: route.source, source_mac, next_hop_mac, device, server })
 }
 
-struct Route {
-    device: u32,
-    next_hop: IpAddr,
+pub(super) struct Route {
+    pub device: u32,
+    pub next_hop: IpAddr,
     source: IpAddr,
 }
 
 impl Route {
     fn look_up(server: SocketAddr, device: Option<u32>) -> Result<Self, PathError> {
+        Self::ask(server, device, None)
+    }
+
+    /// The route of what one of our addresses sends: rules may go by that.
+    pub fn look_up_from(server: SocketAddr, source: IpAddr) -> Result<Self, PathError> {
+        Self::ask(server, scope_of(server), Some(source))
+    }
+
+    fn ask(server: SocketAddr, device: Option<u32>, from: Option<IpAddr>) -> Result<Self, PathError> {
         // Where lo is down there is no route to it, but that is not what is wrong.
         if server.ip().is_loopback() {
             return Err(PathError::Loopback(server));
         }
         let mut fixed = [0; RTMSG_OCTETS];
         (fixed[0], fixed[1]) = family_and_bits(server.ip());
+        fixed[2] = from.map_or(0, |from| family_and_bits(from).1);
         let mut request = Request::new(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, server.ip());
+        if let Some(from) = from {
+            request = request.with_address(libc::RTA_SRC, from);
+        }
         if let Some(device) = device {
             request = request.with(libc::RTA_OIF, &device.to_ne_bytes());
         }
@@ -194,7 +207,8 @@ impl Route {
         };
         // RTA_VIA: the family in two octets, then the address.
         let via = reply.attribute(RTA_VIA).and_then(|via| address(via.get(2..)?));
-        let source = reply.address(libc::RTA_PREFSRC).map_or_else(|| chosen_source(server), Ok)?;
+        let source = from.or_else(|| reply.address(libc::RTA_PREFSRC));
+        let source = source.map_or_else(|| chosen_source(server), Ok)?;
         Ok(Self {
             device: reply.number(libc::RTA_OIF).ok_or_else(incomplete)?,
             next_hop: reply.address(libc::RTA_GATEWAY).or(via).unwrap_or(server.ip()),
@@ -239,13 +253,13 @@ fn resolve(server: SocketAddr, device: &Device, next_hop: IpAddr) -> Result<[u8;
 }
 
 #[derive(Clone, Copy)]
-struct Neighbour {
-    address: [u8; 6],
-    certain: bool,
+pub(super) struct Neighbour {
+    pub address: [u8; 6],
+    pub certain: bool,
 }
 
 /// What the kernel knows of a neighbour; `None` where it would have to ask first.
-fn neighbour(device: &Device, address: IpAddr) -> io::Result<Option<Neighbour>> {
+pub(super) fn neighbour(device: &Device, address: IpAddr) -> io::Result<Option<Neighbour>> {
     let mut fixed = [0; NDMSG_OCTETS];
     fixed[0] = family_and_bits(address).0;
     fixed[4..8].copy_from_slice(&device.index.to_ne_bytes());

@@ -47,6 +47,7 @@ pub(super) fn check(raw: &Raw, place: &Place<'_>) -> Result<Config> {
         threads: place.number("threads", raw.threads.as_ref(), 0)? as usize,
         cpus: cpus(place, &raw.cpus)?,
         streams,
+        xdp: services::xdp(place, &raw.xdp)?,
         cache_octets: (cache_mib * OCTETS_PER_MIB) as usize,
         control: services::control(place, raw)?,
         metrics: services::metrics(place, raw)?,

@@ -6,7 +6,7 @@ mod service;
 
 use asking::{CACHE, FORWARD, LOCAL, UPSTREAM};
 use rule::{DNS64, TOP, VIEW};
-use service::{CLIENTS, CONTROL, DNSTAP, LIMITS, LOG, METRICS, PROCESS, TLS};
+use service::{CLIENTS, CONTROL, DNSTAP, LIMITS, LOG, METRICS, PROCESS, TLS, XDP};
 
 /// A table of the file; the first, without a name, has the keys at its top.
 pub(super) struct Table {
@@ -140,6 +140,13 @@ pub(super) const TABLES: &[Table] = &[
         header: Header::Once,
         meaning: "Bounds on what clients can make the server do.",
         keys: LIMITS,
+    },
+    Table {
+        name: "xdp",
+        header: Header::Once,
+        meaning: "UDP past the kernel's stack (AF_XDP). It needs capabilities at the start, and the stack's firewall \
+                  rules do not see these datagrams.",
+        keys: XDP,
     },
     Table {
         name: "tls",

@@ -49,6 +49,8 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// Bounds on connections and streams of clients.
     pub streams: StreamLimits,
+    /// Datagrams past the kernel's stack.
+    pub xdp: XdpChoice,
     /// The memory of the cache, in octets; 0 keeps nothing.
     pub cache_octets: usize,
     /// The control socket.
@@ -166,6 +168,22 @@ pub struct StreamLimits {
     pub pipelined: usize,
     /// A connection without a query for so long is closed.
     pub idle_ns: u64,
+}
+
+/// Datagrams past the kernel's stack, by AF_XDP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpChoice {
+    /// The names of the network devices; none for sockets alone.
+    pub devices: Vec<String>,
+    /// Upstream servers are asked that way, too.
+    pub upstreams: bool,
+}
+
+impl XdpChoice {
+    /// Whether anything goes that way.
+    pub fn is_on(&self) -> bool {
+        !self.devices.is_empty()
+    }
 }
 
 /// What is logged, and how.

@@ -36,6 +36,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub limits: RawLimits,
     #[serde(default)]
+    pub xdp: RawXdp,
+    #[serde(default)]
     pub tls: RawTls,
     #[serde(default)]
     pub control: RawControl,
@@ -199,6 +201,13 @@ pub(super) struct RawLimits {
     pub queries_per_second: Option<Number>,
     pub burst: Option<Number>,
     pub slip: Option<Number>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawXdp {
+    pub devices: Option<Texts>,
+    pub upstreams: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]

@@ -4,12 +4,35 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::place::{Place, Result};
-use super::raw::{Raw, RawDnstap, RawLog, RawProcess, Text};
-use super::{DnstapChoice, Format, Level, LogChoice, Process};
+use super::raw::{Raw, RawDnstap, RawLog, RawProcess, RawXdp, Text};
+use super::{DnstapChoice, Format, Level, LogChoice, Process, XdpChoice};
 
 const LEVEL_CHOICES: [(&str, Level); 4] =
     [("error", Level::Error), ("warning", Level::Warning), ("info", Level::Info), ("debug", Level::Debug)];
 const FORMAT_CHOICES: [(&str, Format); 2] = [("text", Format::Text), ("json", Format::Json)];
+
+/// Datagrams past the kernel's stack.
+pub(super) fn xdp(place: &Place<'_>, raw: &RawXdp) -> Result<XdpChoice> {
+    let mut devices: Vec<String> = Vec::new();
+    let name = |text: &str| {
+        let is_name = (1..=DEVICE_OCTETS_MAX).contains(&text.len())
+            && text.bytes().all(|octet| octet.is_ascii_graphic() && !b"/:".contains(&octet));
+        match text {
+            "lo" => Err("has no Ethernet: name a device that clients come by, such as eth0"),
+            _ if !is_name => Err("no name of a network device: write one that 'ip link' shows, such as eth0"),
+            _ if devices.iter().any(|known| known == text) => Err("is named twice: take one out"),
+            _ => {
+                devices.push(text.to_owned());
+                Ok(())
+            }
+        }
+    };
+    raw.devices.as_ref().map(|texts| place.list("xdp.devices", texts, name)).transpose()?;
+    Ok(XdpChoice { devices, upstreams: raw.upstreams.unwrap_or(true) })
+}
+
+/// `IFNAMSIZ` without the zero at the end.
+const DEVICE_OCTETS_MAX: usize = 15;
 
 /// The control socket.
 pub(super) fn control(place: &Place<'_>, raw: &Raw) -> Result<Option<PathBuf>> {

@@ -259,6 +259,7 @@ fn only_at_start(old: &Config, new: &Config) -> Vec<&'static str> {
         ("metrics", old.metrics != new.metrics),
         ("log.format", old.log.format != new.log.format),
         ("dnstap", old.dnstap != new.dnstap),
+        ("xdp.devices", old.xdp.devices != new.xdp.devices),
         ("process", old.process != new.process),
     ];
     pairs.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()

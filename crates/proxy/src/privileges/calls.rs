@@ -138,19 +138,25 @@ const ALLOWED_WITH: &[(c_long, u8, &[u64])] = &[
     (libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, libc::PR_SET_VMA as u64]),
 ];
 
-/// Gives up all other calls, for all threads. Says what was done, or why it could not be.
-pub(super) fn give_up() -> Result<String, String> {
-    let program = program().map_err(|error| error.to_string())?;
+/// Gives up all other calls, for all threads; with `routes` the process can still ask for routes and neighbours. Says what
+/// was done, or why it could not be.
+pub(super) fn give_up(routes: bool) -> Result<String, String> {
+    let program = program(routes).map_err(|error| error.to_string())?;
     seccompiler::apply_filter_all_threads(&program).map_err(|error| error.to_string())?;
     Ok("only those of a network server without child processes can be made".to_owned())
 }
 
-fn program() -> Result<BpfProgram, Error> {
+fn program(routes: bool) -> Result<BpfProgram, Error> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
         ALLOWED.iter().chain(ALLOWED_OLDER).map(|&call| (call, Vec::new())).collect();
     for &(call, argument, values) in ALLOWED_WITH {
         let rule = |&value: &u64| when(argument, SeccompCmpOp::Eq, value);
         rules.insert(call, values.iter().map(rule).collect::<Result<_, _>>()?);
+    }
+    if routes {
+        let netlink = condition(0, SeccompCmpOp::Eq, libc::AF_NETLINK as u64)?;
+        let about_routes = condition(2, SeccompCmpOp::Eq, libc::NETLINK_ROUTE as u64)?;
+        rules.entry(libc::SYS_socket).or_default().push(SeccompRule::new(vec![netlink, about_routes])?);
     }
     // A new thread, not a new process. clone3(2) hides its flags from the filter; without it the C library uses this one.
     let thread = libc::CLONE_THREAD as u64;
@@ -161,8 +167,11 @@ fn program() -> Result<BpfProgram, Error> {
 }
 
 fn when(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, Error> {
-    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, comparison, value)?;
-    Ok(SeccompRule::new(vec![condition])?)
+    Ok(SeccompRule::new(vec![condition(argument, comparison, value)?])?)
+}
+
+fn condition(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Error> {
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, comparison, value)?)
 }
 
 #[cfg(test)]
@@ -171,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_filter_can_be_made_and_is_short_enough() {
-        let octets = program().unwrap().len();
+        let octets = program(true).unwrap().len();
         // The kernel takes 4096 instructions.
         assert!((100..4096).contains(&octets), "{octets}");
     }

@@ -67,7 +67,7 @@ pub fn before_start(config: &Config, file: &Path, account: Option<&Account>) -> 
         steps.push(Step::new("files", files::give_up(&files::Needed::by(config, file))));
     }
     if config.process.sandbox || account.is_some() {
-        steps.push(Step::new("capabilities", limit_capabilities(account)));
+        steps.push(Step::new("capabilities", limit_capabilities(config, account)));
     }
     steps
 }
@@ -89,7 +89,7 @@ pub fn after_start(config: &Config, account: Option<&Account>) -> Result<Vec<Ste
         steps.push(Step::new("capabilities", words.map_err(|error| error.to_string())));
     }
     if config.process.sandbox {
-        steps.push(Step::new("calls", calls::give_up()));
+        steps.push(Step::new("calls", calls::give_up(config.xdp.is_on())));
     }
     Ok(steps)
 }
@@ -109,9 +109,30 @@ pub fn shed_thread(process: &Process) -> io::Result<()> {
     net::privileges::keep_capabilities(&[])
 }
 
-/// Keeps what opening the sockets takes: low ports, receive buffers above `net.core.rmem_max`, and taking on the user.
-fn limit_capabilities(account: Option<&Account>) -> Result<String, String> {
+/// What XDP programs and AF_XDP sockets take, besides `CAP_NET_ADMIN`.
+const FOR_XDP: [Capability; 4] =
+    [Capability::NetRaw, Capability::IpcLock, Capability::Perfmon, Capability::Bpf];
+
+/// Gives up what XDP programs take, of the calling thread and those that it starts: to be called when they are on their
+/// devices.
+///
+/// # Errors
+/// The kernel refuses, which it does not for fewer capabilities.
+pub fn after_programs(process: &Process) -> io::Result<()> {
+    if process.sandbox || process.user.is_some() {
+        net::privileges::drop_capabilities(&FOR_XDP)
+    } else {
+        Ok(())
+    }
+}
+
+/// Keeps what opening the sockets takes: low ports, receive buffers above `net.core.rmem_max`, XDP programs, and taking on
+/// the user.
+fn limit_capabilities(config: &Config, account: Option<&Account>) -> Result<String, String> {
     let mut keep = vec![Capability::NetBindService, Capability::NetAdmin];
+    if config.xdp.is_on() {
+        keep.extend(FOR_XDP);
+    }
     if account.is_some() {
         // A control socket that was left behind belongs to the user, and so shall the new one.
         keep.extend([Capability::Chown, Capability::DacOverride, Capability::SetGid, Capability::SetUid]);

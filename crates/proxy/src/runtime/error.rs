@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
+use net::transport::xdp::XdpError;
+
 /// The process may not open more files (open(2)).
 const EMFILE: i32 = 24;
 
@@ -14,6 +16,8 @@ pub enum ServerError {
     InUse(SocketAddr),
     /// This address cannot be listened on.
     Listen(SocketAddr, io::Error),
+    /// The datagrams of this device cannot go past the stack.
+    Xdp(String, XdpError),
     /// There is no way to this upstream server.
     Upstream(SocketAddr, io::Error),
     /// The process may not have so many sockets.
@@ -62,6 +66,9 @@ impl fmt::Display for ServerError {
                 write!(f, "cannot listen on {address}: {error}; ports below 1024 need CAP_NET_BIND_SERVICE")
             }
             Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Xdp(device, error) => {
+                write!(f, "xdp.devices '{device}': {error}; without the name its datagrams go by sockets")
+            }
             Self::Upstream(address, error) => write!(f, "no way to upstream server {address}: {error}"),
             Self::Files(error) => write!(
                 f,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use net::poll::{Interest, Poller};
 
+use super::bypass::{Queries, Rings};
 use super::judging::Judge;
 use super::observer::Observer;
 use super::outlet::{ClientSide, Outlet, StreamSide, UpstreamSide};
@@ -17,6 +18,7 @@ use crate::settings::Settings;
 /// Where all generations of one thread send to.
 pub(super) struct Ways {
     pub clients: ClientSide,
+    pub rings: Rings,
     pub streams: StreamSide,
     pub observer: Observer,
 }
@@ -25,6 +27,8 @@ pub(super) struct Ways {
 pub(super) struct Generation {
     pub number: u64,
     pub machine: Machine,
+    // Dropped before the sockets: their ports are free for others then.
+    pub queries: Queries,
     pub upstreams: UpstreamSide,
     settings: Arc<Settings>,
     judge: Option<Judge>,
@@ -43,6 +47,7 @@ impl Generation {
             number: adoption.generation,
             machine,
             upstreams: UpstreamSide::new(std::mem::take(&mut adoption.upstreams)),
+            queries: std::mem::take(&mut adoption.queries),
             settings,
             judge: adoption.judge.take(),
             upstream_addresses: std::mem::take(&mut adoption.upstream_addresses),
@@ -64,6 +69,8 @@ impl Generation {
         let mut outlet = Outlet {
             clients: &mut ways.clients,
             upstreams: &mut self.upstreams,
+            rings: &mut ways.rings,
+            queries: &mut self.queries,
             streams: &mut ways.streams,
             observer: &ways.observer,
             upstream_addresses: &self.upstream_addresses,

@@ -1,6 +1,7 @@
 //! The sockets and threads around the machines, and how they change while they run.
 
 mod board;
+mod bypass;
 mod error;
 mod generation;
 mod inbox;
@@ -31,6 +32,7 @@ use crate::settings::Settings;
 use crate::snapshot::{Reading, UpstreamState};
 use crate::stats::Stats;
 use board::{Board, Report};
+use bypass::{Bypass, Queries, Rings};
 pub use error::ServerError;
 use inbox::{Event, Inbox};
 use judging::Judging;
@@ -50,6 +52,7 @@ pub struct Server {
     workers: Vec<RunningWorker>,
     streams: Streams,
     judging: Judging,
+    bypass: Option<Bypass>,
     config: Config,
     shared: Shared,
     listening: Vec<Listening>,
@@ -83,6 +86,8 @@ impl Server {
             .map(|_| Inbox::new().map(Arc::new))
             .collect::<io::Result<_>>()
             .map_err(|error| ServerError::System("make an eventfd", error))?;
+        // Before the threads that hear the network: these need no such capabilities.
+        let (bypass, rings) = Bypass::open(config, threads, &services.log)?;
         let streams = start_streams(&inboxes)?;
         let plan = Plan::open(config, &[], threads, &mut given)?;
         let shared = Shared::new(&config.settings, config.cache_octets, seed()?);
@@ -90,6 +95,7 @@ impl Server {
             workers: Vec::new(),
             streams,
             judging: Judging::new(inboxes.clone()),
+            bypass,
             config: config.clone(),
             shared,
             listening: Vec::new(),
@@ -98,8 +104,9 @@ impl Server {
             given,
         };
         let adoptions = server.prepare(config, plan, threads, 0)?;
-        for (number, (first, inbox)) in adoptions.into_iter().zip(inboxes.iter()).enumerate() {
-            match server.spawn(number, first, inbox, services, on_end.clone()) {
+        let parts = adoptions.into_iter().zip(rings).zip(inboxes.iter());
+        for (number, ((first, rings), inbox)) in parts.enumerate() {
+            match server.spawn(number, first, rings, inbox, services, on_end.clone()) {
                 Ok(worker) => server.workers.push(worker),
                 Err(error) => {
                     let _ = server.stop();
@@ -107,6 +114,7 @@ impl Server {
                 }
             }
         }
+        server.listen_past_stack();
         Ok(server)
     }
 
@@ -139,6 +147,8 @@ impl Server {
                 for (worker, adoption) in self.workers.iter().zip(adoptions) {
                     worker.inbox.push(Event::Adopt(Box::new(adoption)));
                 }
+                // Only now: the workers know the listeners when the first query comes.
+                self.listen_past_stack();
                 Ok(())
             }
             Err(error) => {
@@ -186,6 +196,7 @@ impl Server {
     pub fn readings(&self) -> Vec<Reading> {
         let mut readings = readings::stream_readings(&self.streams.counts());
         readings.extend(self.judging.readings());
+        readings.extend(self.bypass.iter().flat_map(Bypass::readings));
         readings
     }
 
@@ -212,6 +223,12 @@ impl Server {
         total
     }
 
+    fn listen_past_stack(&self) {
+        if let Some(bypass) = &self.bypass {
+            bypass.listen(&self.addresses);
+        }
+    }
+
     fn reports(&self) -> impl Iterator<Item = Report> + '_ {
         self.workers.iter().map(|worker| worker.board.read())
     }
@@ -229,6 +246,10 @@ impl Server {
         let tls = tls.transpose().map_err(ServerError::Tls)?;
         let upstreams: Vec<_> =
             (0..threads).map(|_| sockets::upstream_sockets(config)).collect::<Result<_, _>>()?;
+        let queries: Vec<Queries> = match &self.bypass {
+            Some(bypass) => bypass.queries(config, &upstreams),
+            None => (0..threads).map(|_| Queries::default()).collect(),
+        };
         let own_sockets = sockets::own_addresses(&upstreams)?;
         let on_streams = stream_upstreams(config)?;
         let judge = self.judging.prepare(config, generation, &on_streams)?;
@@ -238,13 +259,15 @@ impl Server {
         self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
         self.listening = plan.listening;
         let mut adoptions = Vec::new();
-        for (number, (open, upstreams)) in plan.open.into_iter().zip(upstreams).enumerate() {
+        let parts = plan.open.into_iter().zip(upstreams).zip(queries);
+        for (number, ((open, upstreams), queries)) in parts.enumerate() {
             adoptions.push(Adoption {
                 generation,
                 settings: settings.clone(),
                 shared: self.shared.clone(),
                 seed: seed()?,
                 upstreams,
+                queries,
                 judge: judge.clone(),
                 upstream_addresses: config.upstreams.iter().map(|upstream| upstream.address).collect(),
                 listener_addresses: self.addresses.iter().map(|&(_, address)| address).collect(),
@@ -284,6 +307,7 @@ impl Server {
         &self,
         number: usize,
         first: Adoption,
+        rings: Rings,
         inbox: &Arc<Inbox>,
         services: &Services,
         on_end: OnEnd,
@@ -292,6 +316,7 @@ impl Server {
         let mut worker = Worker::new(
             number,
             first,
+            rings,
             self.streams.handle(),
             services.clone(),
             inbox.clone(),

@@ -92,7 +92,7 @@ impl Observer {
         tap.record(&Event {
             kind,
             protocol: match client.channel {
-                Channel::Udp { .. } => dnstap::Protocol::Udp,
+                Channel::Udp { .. } | Channel::Frame { .. } => dnstap::Protocol::Udp,
                 Channel::Stream { kind: StreamKind::Tcp, .. } => dnstap::Protocol::Tcp,
                 Channel::Stream { kind: StreamKind::Tls, .. } => dnstap::Protocol::Tls,
                 Channel::Stream { kind: StreamKind::Https, .. } => dnstap::Protocol::Https,

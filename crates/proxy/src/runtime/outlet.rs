@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use net::udp::{SendBatch, UdpSocket};
 
+use super::bypass::{Queries, Rings};
 use super::judging::Judge;
 use super::observer::Observer;
 use crate::answer::QUERY_OCTETS_MAX;
@@ -65,6 +66,12 @@ impl ClientSide {
         self.lanes.get(number)?.as_ref().map(|lane| (&lane.socket, lane.listener))
     }
 
+    /// All sockets with their numbers.
+    pub fn sockets(&self) -> impl Iterator<Item = (usize, &UdpSocket)> {
+        let lanes = self.lanes.iter().enumerate();
+        lanes.filter_map(|(number, lane)| Some((number, &lane.as_ref()?.socket)))
+    }
+
     /// Sends everything that waits. An answer that the kernel does not take is lost, as on any network; the client asks
     /// again.
     pub fn flush(&mut self) {
@@ -73,12 +80,17 @@ impl ClientSide {
         }
     }
 
-    fn push(&mut self, number: usize, client: &Client, write: impl FnOnce(&mut [u8]) -> usize) {
+    /// Puts an answer in line, at the socket that was asked.
+    pub fn push(&mut self, client: &Client, write: impl FnOnce(&mut [u8]) -> usize) {
+        let (number, local) = match client.channel {
+            Channel::Udp { socket, local } => (socket, local),
+            Channel::Frame { socket, local, .. } => (socket as usize, Some(local)),
+            Channel::Stream { .. } => return,
+        };
         let Some(lane) = self.lanes.get_mut(number).and_then(Option::as_mut) else { return };
         if lane.batch.is_full() {
             lane.batch.flush(&lane.socket);
         }
-        let Channel::Udp { local, .. } = client.channel else { return };
         lane.batch.push(Some(client.address), local, write);
     }
 }
@@ -174,6 +186,8 @@ pub(super) mod stream_token {
 pub(super) struct Outlet<'w> {
     pub clients: &'w mut ClientSide,
     pub upstreams: &'w mut UpstreamSide,
+    pub rings: &'w mut Rings,
+    pub queries: &'w mut Queries,
     pub streams: &'w mut StreamSide,
     pub observer: &'w Observer,
     pub upstream_addresses: &'w [SocketAddr],
@@ -191,7 +205,8 @@ impl Output for Outlet<'_> {
             octets
         };
         match client.channel {
-            Channel::Udp { socket, .. } => self.clients.push(socket, client, watched),
+            Channel::Udp { .. } => self.clients.push(client, watched),
+            Channel::Frame { .. } => self.rings.answer(client, self.clients, watched),
             Channel::Stream { token, .. } => {
                 let octets = watched(&mut self.streams.buffer);
                 self.streams.handle.answer(token, &self.streams.buffer[..octets]);
@@ -207,11 +222,15 @@ impl Output for Outlet<'_> {
 
     fn to_upstream(&mut self, upstream: usize, socket: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let (observer, address) = (self.observer, self.upstream_addresses.get(upstream));
-        self.upstreams.push(upstream, socket, |buffer| {
+        let watched = |buffer: &mut [u8]| {
             let octets = write(buffer);
             observer.upstream(address, false, Kind::ForwarderQuery, &buffer[..octets]);
             octets
-        });
+        };
+        match self.queries.way(upstream, socket, self.rings) {
+            Some((ring, template)) => self.rings.query(ring, template, watched),
+            None => self.upstreams.push(upstream, socket, watched),
+        }
     }
 
     fn to_upstream_stream(&mut self, upstream: usize, token: u64, query: &[u8]) {

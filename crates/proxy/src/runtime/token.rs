@@ -5,6 +5,7 @@
 pub(super) enum Token {
     Inbox,
     Listener(usize),
+    Ring(usize),
     Upstream { generation: u8, upstream: usize, socket: usize },
 }
 
@@ -18,9 +19,10 @@ impl Token {
         let (kind, value) = match self {
             Self::Inbox => (0, 0),
             Self::Listener(index) => (1, index as u64),
+            Self::Ring(index) => (2, index as u64),
             Self::Upstream { generation, upstream, socket } => {
                 let upstream = (upstream as u64) << Self::UPSTREAM_SHIFT | socket as u64;
-                (2, u64::from(generation) << Self::GENERATION_SHIFT | upstream)
+                (3, u64::from(generation) << Self::GENERATION_SHIFT | upstream)
             }
         };
         kind << Self::KIND_SHIFT | value
@@ -32,6 +34,7 @@ impl Token {
         match token >> Self::KIND_SHIFT {
             0 => Self::Inbox,
             1 => Self::Listener(value as usize),
+            2 => Self::Ring(value as usize),
             _ => Self::Upstream {
                 generation: (value >> Self::GENERATION_SHIFT) as u8,
                 upstream: (value >> Self::UPSTREAM_SHIFT) as u32 as usize,
@@ -50,6 +53,7 @@ mod tests {
         for token in [
             Token::Inbox,
             Token::Listener(3),
+            Token::Ring(1023),
             Token::Upstream { generation: 0, upstream: 5, socket: 1023 },
             Token::Upstream { generation: 255, upstream: 70_000, socket: 65_535 },
         ] {

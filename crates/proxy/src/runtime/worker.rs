@@ -1,14 +1,18 @@
 //! One thread: wait, receive, let the machine work, send.
 
+mod frames;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use net::poll::{Event as Ready, Events, Interest, Poller};
+use net::transport::xdp::Arrivals;
 use net::udp::{ReceiveBatch, UdpSocket};
 
 use super::ServerError;
 use super::board::Board;
+use super::bypass::{Queries, Rings};
 use super::generation::{Generation, Ways};
 use super::inbox::{Event, Inbox};
 use super::judging::Judge;
@@ -28,6 +32,9 @@ const MESSAGE_OCTETS: usize = 65_535;
 /// How often the counters are published while there is work.
 const PUBLISH_NS: u64 = 100_000_000;
 
+/// How long to wait for a device that took no frames: no event tells when it can.
+const UNSENT_PAUSE_NS: u64 = 1_000_000;
+
 /// The settings and sockets that a worker goes on with.
 pub(super) struct Adoption {
     pub generation: u64,
@@ -35,6 +42,8 @@ pub(super) struct Adoption {
     pub shared: Shared,
     pub seed: [u8; 32],
     pub upstreams: Vec<Vec<UdpSocket>>,
+    /// What of them goes past the stack.
+    pub queries: Queries,
     /// Who judges the answers of some of these servers.
     pub judge: Option<Judge>,
     pub upstream_addresses: Vec<SocketAddr>,
@@ -59,6 +68,7 @@ pub(super) struct Worker {
     retiring: Vec<Generation>,
     from_clients: ReceiveBatch,
     from_upstreams: ReceiveBatch,
+    arrivals: Arrivals,
     taken: Vec<Event>,
     /// What machines that have ended counted.
     past: Stats,
@@ -71,6 +81,7 @@ impl Worker {
     pub fn new(
         number: usize,
         mut first: Adoption,
+        rings: Rings,
         streams: streams::Handle,
         services: Services,
         inbox: Arc<Inbox>,
@@ -79,6 +90,7 @@ impl Worker {
         let poller = Poller::new().map_err(|error| ServerError::System("make an epoll instance", error))?;
         let ways = Ways {
             clients: ClientSide::default(),
+            rings,
             streams: StreamSide::new(streams, number),
             observer: Observer::new(services),
         };
@@ -91,6 +103,7 @@ impl Worker {
             ways,
             from_clients: ReceiveBatch::new(BATCH, MESSAGE_OCTETS),
             from_upstreams: ReceiveBatch::new(BATCH, MESSAGE_OCTETS),
+            arrivals: Arrivals::default(),
             taken: Vec::new(),
             past: Stats::default(),
             now_ns: net::clock::monotonic_ns(),
@@ -100,6 +113,7 @@ impl Worker {
         let watched = worker.poller.add(&worker.inbox.waker, Token::Inbox.encode(), Interest::Read);
         watched
             .and_then(|()| worker.current.watch(&worker.poller))
+            .and_then(|()| worker.ways.rings.watch(&worker.poller))
             .and_then(|()| worker.take_listeners(first))
             .map_err(|error| ServerError::System("wait for a socket", error))?;
         Ok(worker)
@@ -135,7 +149,8 @@ impl Worker {
             })
             .min();
         let publish_ns = (self.published_ns != 0).then_some(self.published_ns + PUBLISH_NS);
-        let due_ns = due_ns.into_iter().chain(publish_ns).min()?;
+        let unsent_ns = self.ways.rings.has_pending().then(|| self.now_ns + UNSENT_PAUSE_NS);
+        let due_ns = due_ns.into_iter().chain(publish_ns).chain(unsent_ns).min()?;
         Some(Duration::from_nanos(due_ns.saturating_sub(net::clock::monotonic_ns())))
     }
 
@@ -143,6 +158,7 @@ impl Worker {
         match Token::decode(ready.token) {
             Token::Inbox => self.open_inbox(),
             Token::Listener(number) => self.receive_from_clients(number),
+            Token::Ring(number) => self.receive_from_ring(number),
             Token::Upstream { generation, upstream, socket } => {
                 self.receive_from_upstream(generation, upstream, socket, ready.closed);
             }
@@ -225,6 +241,7 @@ impl Worker {
 
     /// Goes on with other settings. What has begun with the old ones ends with them.
     fn adopt(&mut self, mut adoption: Adoption) {
+        self.drain_rings();
         let next = Generation::new(&mut adoption);
         // Without its sockets in the poller it would wait in vain; the old one goes on then.
         if next.watch(&self.poller).is_err() {
@@ -263,6 +280,7 @@ impl Worker {
             self.poller.add(&socket, Token::Listener(number).encode(), Interest::Read)?;
             self.ways.clients.put(number, socket, listener, octets);
         }
+        self.ways.rings.know(&self.ways.clients);
         self.ways.observer.listeners = adoption.listener_addresses;
         Ok(())
     }
@@ -287,6 +305,7 @@ impl Worker {
             generation.upstreams.flush();
         }
         self.ways.clients.flush();
+        self.ways.rings.flush();
         let past = &mut self.past;
         self.retiring.retain(|generation| {
             let over = generation.is_over(now_ns);
@@ -310,6 +329,7 @@ impl Worker {
 
     fn publish(&mut self) {
         let stats = self.stats();
+        self.ways.rings.publish();
         let Self { current, now_ns, published_ns, .. } = self;
         self.board.write(|report| {
             let news = report.stats != stats || report.generation != current.number;

@@ -47,6 +47,8 @@ pub enum XdpError {
         /// What the kernel said.
         error: io::Error,
     },
+    /// The device takes off the VLAN tags of the VLANs it carries, so that a program cannot tell them apart.
+    HiddenTags(String),
     /// A system call failed for another reason: what was being done, and what the kernel said.
     Io(&'static str, io::Error),
 }
@@ -75,7 +77,7 @@ fn bind_reason(error: &io::Error) -> &'static str {
         Some(libc::EINVAL) => "the device has no such queue now; 'ethtool -l DEVICE' shows them",
         Some(libc::EOPNOTSUPP) => "the driver cannot share its memory; copy instead",
         Some(libc::ENODEV) => "the device is gone",
-        _ => "use --io udp, or another device",
+        _ => "use sockets, or another device",
     }
 }
 
@@ -120,6 +122,11 @@ impl fmt::Display for XdpError {
                 "cannot bind to queue {queue} of {device}: {error} ({})",
                 bind_reason(error).replace("DEVICE", device)
             ),
+            Self::HiddenTags(device) => write!(
+                f,
+                "{device} takes off VLAN tags before an XDP program sees them: switch that off ('ethtool -K {device} rxvlan \
+                 off')"
+            ),
             Self::Io(operation, error) => write!(f, "{operation}: {error}"),
         }
     }
@@ -132,7 +139,7 @@ impl std::error::Error for XdpError {
             Self::Program(error) => Some(error),
             Self::Kernel(error) | Self::Port(_, error) | Self::Io(_, error) => Some(error),
             Self::Memory { error, .. } | Self::Bind { error, .. } => Some(error),
-            Self::Capabilities(_) | Self::Sources(_) | Self::Queues { .. } => None,
+            Self::Capabilities(_) | Self::Sources(_) | Self::Queues { .. } | Self::HiddenTags(_) => None,
         }
     }
 }
@@ -160,7 +167,7 @@ impl From<XdpError> for io::Error {
             XdpError::Sources(_) | XdpError::Queues { .. } => io::ErrorKind::InvalidInput,
             XdpError::Port(_, error) | XdpError::Io(_, error) => error.kind(),
             XdpError::Memory { error, .. } | XdpError::Bind { error, .. } => error.kind(),
-            XdpError::Path(_) | XdpError::Program(_) => io::ErrorKind::Other,
+            XdpError::Path(_) | XdpError::Program(_) | XdpError::HiddenTags(_) => io::ErrorKind::Other,
         };
         Self::new(kind, error)
     }

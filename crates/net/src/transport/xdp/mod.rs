@@ -4,6 +4,7 @@
 //! the server's answers to the socket of the receive queue they come by, before the stack sees them. Everything else
 //! passes as ever.
 
+mod bypass;
 mod device;
 mod error;
 mod post;
@@ -22,6 +23,7 @@ use crate::frame::{self, Template};
 use device::Ring;
 use post::Post;
 
+pub use bypass::{Arrivals, Arrived, Bypass, BypassRing, BypassTable, Claim};
 pub use device::{XdpConfig, XdpDevice, check};
 pub use error::XdpError;
 pub use service::{Served, ServiceRing, XdpService, wait};

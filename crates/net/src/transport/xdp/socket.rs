@@ -202,6 +202,13 @@ impl XdpSocket {
         (taken, answered)
     }
 
+    /// Whether the next frame to send has a slot.
+    pub fn has_room(&mut self) -> bool {
+        let slot = self.free_slot();
+        self.free.extend(slot);
+        slot.is_some()
+    }
+
     fn free_slot(&mut self) -> Option<u64> {
         if self.free.is_empty() {
             self.reclaim();

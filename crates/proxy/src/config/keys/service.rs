@@ -1,7 +1,7 @@
 //! Keys of what surrounds the server.
 
-use super::Kind::{Choice, Flag, Number, Text};
-use super::{Key, key, open};
+use super::Kind::{Choice, Flag, Number, Text, Texts};
+use super::{Key, example, key, open};
 
 pub(super) const CLIENTS: &[Key] = &[
     key("cookies", Flag, "true", "Give server cookies to clients that send theirs (RFC 7873, RFC 9018)."),
@@ -56,6 +56,24 @@ pub(super) const LIMITS: &[Key] = &[
         "2",
         "Every n-th query above the limit is answered with TC, so that clients with true addresses come by TCP; 0 \
          drops all.",
+    ),
+];
+
+pub(super) const XDP: &[Key] = &[
+    example(
+        key(
+            "devices",
+            Texts("devices"),
+            "[]",
+            "The network devices whose datagrams go past the stack. Each must carry Ethernet and no other XDP program.",
+        ),
+        r#"["eth0"]"#,
+    ),
+    key(
+        "upstreams",
+        Flag,
+        "true",
+        "Ask upstream servers of UDP that way, too, while the route to them leads over one of the devices.",
     ),
 ];
 

@@ -264,6 +264,12 @@ fn of_limits_and_services() {
         ("[dnstap]\nclients = true", "2: dnstap.socket: is missing: write the socket of the receiver"),
         ("[dnstap]\nsocket = 'x'\nclients = false", "2: dnstap: records nothing: set clients or upstreams"),
         ("[dnstap]\nsocket = 'x'\nidentity = ''", "4: dnstap.identity '': write 1 to 255 characters"),
+        ("[xdp]\ndevices = ['eth0', 'lo']", "3: xdp.devices[1] 'lo': has no Ethernet"),
+        ("[xdp]\ndevices = ['eth0', 'eth0']", "3: xdp.devices[1] 'eth0': is named twice"),
+        (
+            "[xdp]\ndevices = ['a-name-too-long-for-one']",
+            "3: xdp.devices[0] 'a-name-too-long-for-one': no name",
+        ),
         ("[process]\nuser = 'a b'", "3: process.user 'a b': write 1 to 255 characters"),
         (&long_socket, &long_path),
     ]);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * Hands datagrams for a server's own UDP sockets to the AF_XDP socket of the queue they arrive on: queries to its listeners,
+ * and answers of the servers it asks. Whatever else arrives passes, and so does what leaves a doubt: the sockets are there. */
+#include "checksum.h"
+
+#define LISTENERS 64
+#define SERVERS 1024
+#define PORTS 65536
+
+/* A port as the table has it: in network order, with what else must fit. */
+#define USED (1ULL << 16)
+#define IPV6 (1ULL << 17)
+/* What the table says of a port of ours: USED, the worker that has it, the server that is asked from it. */
+#define WORKER(entry) (__u16)((entry) >> 32)
+#define SERVER(entry) (__u16)((entry) >> 48)
+
+/* Of IPv4 addresses the first word counts; the others are zero. */
+struct end {
+    __u32 address[4];
+    __u64 port;
+};
+
+/* The process writes it while the program reads: entries without USED are not there. */
+struct table {
+    __u64 listener_count;
+    struct end listeners[LISTENERS];
+    struct asked {
+        __u32 own[4];
+        struct end server;
+    } servers[SERVERS];
+    __u64 ports[2][PORTS];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct table);
+} table SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_XSKMAP);
+    __uint(max_entries, 64);
+    __type(key, __u32);
+    __type(value, __u32);
+} sockets SEC(".maps");
+
+enum { TAKEN, WRONG_QUEUE, COUNTERS };
+PER_CPU_COUNTERS(counters, COUNTERS);
+
+const volatile struct place {
+    __u16 mac[3];
+    __u16 padding;
+    /* Queue k is worker k % workers'. */
+    __u32 workers;
+    /* Longer frames do not fit into the memory of the AF_XDP sockets. */
+    __u32 frame_octets_max;
+} place = {};
+
+struct datagram {
+    struct end from, to;
+};
+
+static __always_inline int is_same(const __u32 *one, const __u32 *other)
+{
+    return !((one[0] ^ other[0]) | (one[1] ^ other[1]) | (one[2] ^ other[2]) | (one[3] ^ other[3]));
+}
+
+static __always_inline int read_ports(const struct udphdr *udp, __u64 family, struct datagram *datagram)
+{
+    datagram->from.port = USED | family | udp->source;
+    datagram->to.port = USED | family | udp->dest;
+    return udp->source && udp->dest;
+}
+
+static __always_inline int read_ipv4(const void *data, const void *end, struct datagram *datagram)
+{
+    const struct iphdr *ip = data + ETH_HLEN;
+    const struct udphdr *udp = (const void *)(ip + 1);
+    if ((const void *)(udp + 1) > end || *(const __u8 *)ip != IPV4_PLAIN || ip->protocol != IPPROTO_UDP ||
+        (ip->frag_off & FRAGMENT))
+        return 0;
+    /* Nobody's address, loopback, multicast and broadcast are no source (RFC 1122 3.2.1.3); nor are we. */
+    __u32 network = bpf_ntohl(ip->saddr) >> 24;
+    if (!network || network == 127 || network >= 224 || ip->saddr == ip->daddr || ipv4_checksum(ip))
+        return 0;
+    datagram->from.address[0] = ip->saddr;
+    datagram->to.address[0] = ip->daddr;
+    return bpf_ntohs(ip->tot_len) == sizeof(*ip) + bpf_ntohs(udp->len) && read_ports(udp, 0, datagram);
+}
+
+static __always_inline int read_ipv6(const void *data, const void *end, struct datagram *datagram)
+{
+    const struct ipv6hdr *ip = data + ETH_HLEN;
+    const struct udphdr *udp = (const void *)(ip + 1);
+    if ((const void *)(udp + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP)
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        datagram->from.address[i] = ip->saddr.in6_u.u6_addr32[i];
+        datagram->to.address[i] = ip->daddr.in6_u.u6_addr32[i];
+    }
+    const __u32 *from = datagram->from.address;
+    /* Neither `::` nor `::1` nor multicast is a source (RFC 4291 2.5.2, 2.5.3, 2.7); nor are we. */
+    if (!(from[0] | from[1] | from[2]) || ip->saddr.in6_u.u6_addr8[0] == 0xff ||
+        is_same(from, datagram->to.address))
+        return 0;
+    /* Over IPv6 there must be a checksum (RFC 8200 8.1). */
+    return udp->check && ip->payload_len == udp->len && read_ports(udp, IPV6, datagram);
+}
+
+/* Whether the frame is for us and carries a datagram in one piece, without VLAN tags, options or extension headers. */
+static __always_inline int read(const void *data, const void *end, struct datagram *datagram)
+{
+    const struct ethhdr *eth = data;
+    if ((const void *)(eth + 1) > end || end - data > place.frame_octets_max)
+        return 0;
+    const __u16 *to = (const __u16 *)eth->h_dest;
+    if ((to[0] ^ place.mac[0]) | (to[1] ^ place.mac[1]) | (to[2] ^ place.mac[2]))
+        return 0;
+    if (eth->h_proto == bpf_htons(ETH_P_IP))
+        return read_ipv4(data, end, datagram);
+    if (eth->h_proto == bpf_htons(ETH_P_IPV6))
+        return read_ipv6(data, end, datagram);
+    return 0;
+}
+
+static __always_inline int is_query(const struct table *table, const struct end *to)
+{
+    for (int i = 0; i < LISTENERS; i++) {
+        if (i >= table->listener_count)
+            break;
+        const struct end *listener = &table->listeners[i];
+        if (listener->port == to->port && is_same(listener->address, to->address))
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether a server answers a socket of the worker that the queue belongs to; other workers have it from the stack. */
+static __always_inline int is_answer(const struct table *table, const struct datagram *datagram, __u64 entry, __u32 queue)
+{
+    __u32 number = SERVER(entry);
+    if (number >= SERVERS || WORKER(entry) != queue % place.workers)
+        return 0;
+    const struct asked *asked = &table->servers[number];
+    return asked->server.port == datagram->from.port && is_same(asked->server.address, datagram->from.address) &&
+           is_same(asked->own, datagram->to.address);
+}
+
+SEC("xdp")
+int bypass(struct xdp_md *ctx)
+{
+    struct datagram datagram = {};
+    if (!read((void *)(long)ctx->data, (void *)(long)ctx->data_end, &datagram))
+        return XDP_PASS;
+    __u32 zero = 0, queue = ctx->rx_queue_index;
+    const struct table *known = bpf_map_lookup_elem(&table, &zero);
+    if (!known)
+        return XDP_PASS;
+    __u64 entry = known->ports[datagram.to.port & IPV6 ? 1 : 0][bpf_ntohs((__u16)datagram.to.port)];
+    int taken = entry & USED ? is_answer(known, &datagram, entry, queue) : is_query(known, &datagram.to);
+    if (!taken)
+        return XDP_PASS;
+    long action = bpf_redirect_map(&sockets, queue, XDP_PASS);
+    COUNT(counters, action == XDP_REDIRECT ? TAKEN : WRONG_QUEUE);
+    return action;
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,105 @@
+//! AF_XDP for a server that has UDP sockets as well: a program on a device takes the datagrams for some of them from the
+//! stack, and the server sends as if from them.
+//!
+//! The sockets hold the ports, and get whatever the program leaves: other devices, fragments, options, VLAN tags, queues
+//! without a ring. So a wrong guess of the program or of the server costs time and never an answer.
+
+mod ring;
+mod table;
+
+use std::sync::Arc;
+
+use super::device::{HEADROOM_OCTETS, check_capabilities};
+use super::error::XdpError;
+use super::service::bind_queue;
+use crate::bpf::{Mode, Redirect, RedirectCounters};
+use crate::link::{Device, addresses};
+
+pub use ring::{Arrivals, Arrived, BypassRing};
+pub use table::{BypassTable, Claim};
+
+/// The program on a device. The device is free again when this is dropped, or the process ends in any way.
+pub struct Bypass {
+    redirect: Redirect,
+    table: Arc<BypassTable>,
+    device: Device,
+    mac: [u8; 6],
+    queues: usize,
+    chunk_octets: u32,
+    mtu_octets: usize,
+}
+
+impl Bypass {
+    /// Puts the program on a device, in the network namespace of the calling thread. The receive queue k is worker
+    /// `k % workers`'s. Nothing is taken from the stack until a ring is opened and the table has an entry. Without a mode,
+    /// native is tried first, then generic.
+    ///
+    /// # Errors
+    /// All that [`XdpError`] names but ports and memory.
+    pub fn open(device: Device, workers: usize, mode: Option<Mode>) -> Result<Self, XdpError> {
+        check_capabilities()?;
+        let ask = |error| XdpError::Io("asking the device for its properties", error);
+        if hides_vlan(&device).map_err(ask)? {
+            return Err(XdpError::HiddenTags(device.name));
+        }
+        let mac = device.hardware_address().map_err(ask)?;
+        let queues = device.rx_queues().map_err(ask)?;
+        let mtu_octets = device.mtu().map_err(ask)?;
+        let chunk_octets: u32 =
+            if ring::frame_octets(mtu_octets) + HEADROOM_OCTETS <= 2048 { 2048 } else { 4096 };
+        let room = chunk_octets as usize - HEADROOM_OCTETS;
+        let (redirect, map) =
+            Redirect::attach_bypass(device.index, mac, workers as u32, room as u32, queues as u32, mode)?;
+        let table = Arc::new(BypassTable::new(map)?);
+        Ok(Self { redirect, table, device, mac, queues, chunk_octets, mtu_octets })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its receive queues.
+    pub fn queues(&self) -> usize {
+        self.queues
+    }
+
+    /// What is taken from the stack.
+    pub fn table(&self) -> &Arc<BypassTable> {
+        &self.table
+    }
+
+    /// Where the program runs.
+    pub fn mode(&self) -> Mode {
+        self.redirect.mode()
+    }
+
+    /// The datagrams that came to a ring, and those left to the stack because their queue had none.
+    pub fn counters(&self) -> RedirectCounters {
+        self.redirect.counters()
+    }
+
+    /// Opens the ring of a queue, for the worker that it belongs to: from now on its datagrams come there.
+    ///
+    /// # Errors
+    /// The queue is in use, the memory cannot be locked, the device went down.
+    pub fn ring(&mut self, queue: u32) -> Result<BypassRing, XdpError> {
+        let socket = bind_queue(&mut self.redirect, &self.device, queue, self.queues, self.chunk_octets)?;
+        let frame_octets_max = ring::frame_octets(self.mtu_octets).min(self.chunk_octets as usize);
+        Ok(BypassRing { socket, device: self.device.index, mac: self.mac, frame_octets_max })
+    }
+}
+
+/// Whether the device carries VLANs and takes their tags off before a program can see them: then the program takes frames
+/// of all VLANs for its own.
+fn hides_vlan(device: &Device) -> std::io::Result<bool> {
+    if !device.hides_vlan_tags()? {
+        return Ok(false);
+    }
+    for assigned in addresses()?.iter().filter(|assigned| assigned.device != device.name) {
+        if Device::named(&assigned.device)?.below_vlans()?.index == device.index {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
