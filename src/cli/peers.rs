@@ -161,6 +161,7 @@ impl Common {
 struct Listed {
     name: &'static str,
     package: Option<&'static str>,
+    built_by: Option<&'static str>,
     version: Option<String>,
     error: Option<String>,
 }
@@ -171,9 +172,14 @@ fn list(json: bool, out: &mut impl Write) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(&listed).map_err(io::Error::from)?;
         return Ok(writeln!(out, "{text}")?);
     }
-    for Listed { name, package, version, error } in listed {
+    for Listed { name, package, built_by, version, error } in listed {
+        let built_in = built_by.is_none();
         let state = version.or(error).unwrap_or_default();
-        writeln!(out, "{name:<12} {:<12} {state}", package.unwrap_or("(built in)"))?;
+        writeln!(
+            out,
+            "{name:<14} {:<14} {state}",
+            package.unwrap_or(if built_in { "(built in)" } else { "(from source)" })
+        )?;
     }
     Ok(())
 }
@@ -184,7 +190,7 @@ impl Listed {
             Ok(version) => (Some(version), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Self { name: peer.name(), package: peer.package(), version, error }
+        Self { name: peer.name(), package: peer.package(), built_by: peer.built_by(), version, error }
     }
 }
 
