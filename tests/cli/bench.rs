@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use engine::record::{Results, State};
+use sextant::lab::peers;
 
 use super::running::{Background, alone, children_of, children_pids_of, command, sextant, stderr};
 
@@ -71,11 +72,10 @@ fn the_embedded_lab_is_measured() {
 #[test]
 fn real_peers_are_measured() {
     let _alone = alone();
-    for (peer, program) in [("unbound", "/usr/sbin/unbound"), ("bind", "/usr/sbin/named")] {
-        if Path::new(program).exists() {
-            small_bench(&["--peer", peer]);
-        } else {
-            println!("SKIPPED {peer}: {program} is not installed");
+    for peer in ["unbound", "bind", "pdns-recursor", "knot-resolver", "coredns", "totd"] {
+        match peers::locate(peers::find(peer).unwrap()) {
+            Ok(_) => small_bench(&["--peer", peer]),
+            Err(missing) => println!("SKIPPED {missing}"),
         }
     }
 }
