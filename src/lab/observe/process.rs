@@ -88,6 +88,11 @@ impl ProcessCounters {
         })
     }
 
+    /// Resident memory in octets.
+    pub fn memory_octets(&self) -> u64 {
+        self.memory_octets
+    }
+
     /// What was used since an earlier reading of the same process.
     pub fn since(&self, earlier: &Self) -> ProcessUse {
         let mut used = ProcessUse {
