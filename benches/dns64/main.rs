@@ -2,11 +2,13 @@
 //!
 //! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs root, two
 //! processors and the servers' packages, takes some 20 minutes, and writes Markdown after every server, so that a run that ends early
-//! has told what it measured.
+//! has told what it measured. Whatever [`sextant::lab::peers::all`] lists is measured, so a server in another configuration (dns64d
+//! with AF_XDP, say) needs nothing here but to be a peer of its own.
 
 mod book;
 mod options;
 mod place;
+mod profile;
 mod render;
 mod session;
 #[path = "../tester/table.rs"]
@@ -22,6 +24,7 @@ use book::Book;
 use options::Options;
 use place::Place;
 use session::Session;
+use sextant::lab::peers;
 
 fn main() -> ExitCode {
     let options = match Options::of_command_line() {
@@ -41,6 +44,11 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> io::Result<()> {
+    if let Some(picture) = &options.profile {
+        profile::check()?;
+        let ours = peers::find("dns64d").map_err(io::Error::other)?;
+        return profile::run(&mut Place::new(options.io)?, ours, picture);
+    }
     let mut place = Place::new(options.io)?;
     let mut book = Book::default();
     let write = |place: &Place, book: &Book| {

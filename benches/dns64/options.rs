@@ -1,6 +1,7 @@
 //! What was asked for on the command line.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use net::transport::Backend;
@@ -16,6 +17,8 @@ pub struct Options {
     pub missing: Vec<String>,
     /// The file that is written; `None`: standard output.
     pub out: Option<String>,
+    /// Only profile dns64d, into this file.
+    pub profile: Option<PathBuf>,
     /// How the queries leave.
     pub io: Backend,
     /// Whether two cores are measured, too.
@@ -30,8 +33,7 @@ pub struct Options {
     pub width_pct: f64,
 }
 
-const USAGE: &str =
-    "usage: [--quick] [--rounds N] [--peers NAME,NAME...] [--io udp|gso|xdp] [--one-core] [--out FILE]";
+const USAGE: &str = "usage: [--quick] [--rounds N] [--peers NAME,NAME...] [--io udp|gso|xdp] [--one-core] [--out FILE | --profile FILE.svg]";
 /// Rounds of a whole run.
 const ROUNDS: usize = 3;
 
@@ -46,6 +48,7 @@ impl Options {
             servers: peers::all().to_vec(),
             missing: Vec::new(),
             out: None,
+            profile: None,
             io: Backend::Udp,
             two_cores: true,
             search: Duration::from_secs(1),
@@ -61,6 +64,7 @@ impl Options {
                 "--bench" => {}
                 "--quick" => options.make_quick(),
                 "--one-core" => options.two_cores = false,
+                "--profile" => options.profile = Some(value()?.into()),
                 "--out" => options.out = Some(value()?),
                 "--rounds" => {
                     let text = value()?;
@@ -74,7 +78,9 @@ impl Options {
                 other => return Err(wrong(format!("'{other}' is no option"))),
             }
         }
-        options.leave_out_missing()?;
+        if options.profile.is_none() {
+            options.leave_out_missing()?;
+        }
         Ok(options)
     }
 
@@ -87,8 +93,9 @@ impl Options {
         self.width_pct = 10.0;
     }
 
-    /// Leaves out what is not installed, saying so.
+    /// Leaves out what is not installed or started by hand, saying so.
     fn leave_out_missing(&mut self) -> io::Result<()> {
+        self.servers.retain(|server| !server.by_hand());
         let missing = &mut self.missing;
         self.servers.retain(|server| {
             let why = peers::locate(*server).map(drop).and_then(|()| peers::version(*server).map(drop));

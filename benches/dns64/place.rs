@@ -20,10 +20,6 @@ use sextant::lab::network::Role;
 use sextant::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The processor of a server with one core.
-const SERVER_CPU: usize = 0;
-/// The processor of the Tester.
-const TESTER_CPU: usize = 1;
 /// Source ports of the Tester: as many clients.
 const SOURCE_PORTS: usize = 64;
 /// The Tester's receive buffer for each port, in octets.
@@ -37,6 +33,8 @@ const FIRST_NAME: u64 = 1 << 20;
 
 /// The lab and what lies in it. The site goes last, when nobody is at it.
 pub struct Place {
+    /// The processors of servers, in the order in which they get them; the last is the Tester's.
+    cpus: Vec<usize>,
     tester: Tester,
     target: Target,
     auth_io: Io,
@@ -56,7 +54,11 @@ impl Place {
         net::process::raise_file_limit();
         let stop = stop_on_signals()?;
         let (site, _) = Site::make(PathChoice::Lab)?;
-        let mut tester = tester(io, &stop);
+        let cpus = net::cpu::available();
+        let (Some(&last), true) = (cpus.last(), cpus.len() > 1) else {
+            return Err(io::Error::other("two processors are needed, one of them for the Tester"));
+        };
+        let mut tester = tester(io, last, &stop);
         let target = target((site.dut(), DUT_PORT).into())?;
         let wanted = Wanted {
             backends: vec![io],
@@ -74,7 +76,7 @@ impl Place {
         let (auth_io, hosted) = (auth.authority.io(), auth.hosted);
         drop(auth);
         let pass = site.hold_pass(Role::Dut, auth_io)?;
-        Ok(Self { tester, target, auth_io, hosted, auth: None, stop, _pass: pass, site })
+        Ok(Self { cpus, tester, target, auth_io, hosted, auth: None, stop, _pass: pass, site })
     }
 
     /// Whether it goes on.
@@ -94,6 +96,11 @@ impl Place {
         )
     }
 
+    /// Whether a server with so many cores has that of the Tester, too.
+    pub fn shares(&self, cores: usize) -> bool {
+        cores >= self.cpus.len()
+    }
+
     /// Starts a server on its cores, empty of names, and waits until it answers rightly.
     ///
     /// # Errors
@@ -102,7 +109,7 @@ impl Place {
         self.serve(0)?;
         let auth = self.site.auth_for_dut();
         let spec = &self.target.workload;
-        let cpus = [SERVER_CPU, TESTER_CPU][..cores.clamp(1, 2)].to_vec();
+        let cpus = self.cpus[..cores.clamp(1, self.cpus.len())].to_vec();
         let mut settings = PeerSettings::new(self.target.server, auth, spec.prefix, spec.suffix, cpus);
         settings.namespace = self.site.namespace(Role::Dut);
         // Neither among the names that are asked once nor among those that are cached.
@@ -112,8 +119,8 @@ impl Place {
         let running = started.map_err(io::Error::other)?;
         self.target.pid = Some(running.pid());
         self.tester.next_name = FIRST_NAME;
-        // With two cores the server has the Tester's, too: it must not starve there.
-        self.tester.alone = cores == 1;
+        // Where the server has the Tester's processor, too, it must not starve there.
+        self.tester.alone = !self.shares(cores);
         Ok(running)
     }
 
@@ -167,9 +174,9 @@ pub fn native_prefix() -> io::Result<Prefix> {
     "2001:2:0:aaaa::/96".parse().map_err(io::Error::other)
 }
 
-fn tester(backend: Backend, stop: &Arc<AtomicBool>) -> Tester {
+fn tester(backend: Backend, cpu: usize, stop: &Arc<AtomicBool>) -> Tester {
     Tester {
-        cpus: vec![TESTER_CPU],
+        cpus: vec![cpu],
         backend,
         source_ports: SOURCE_PORTS,
         sources: Sources::default(),

@@ -16,7 +16,8 @@ pub fn all(place: &Place, options: &Options, book: &Book) -> String {
     let mut out =
         format!("{}\n\n## Rates, one core\n\n{}", conditions(place, options, book), tables.rates(1));
     if options.two_cores {
-        out += &format!("\n## Rates, two cores, one of them shared with the Tester\n\n{}", tables.rates(2));
+        let shared = if place.shares(2) { ", one of them shared with the Tester" } else { "" };
+        out += &format!("\n## Rates, two cores{shared}\n\n{}", tables.rates(2));
     }
     out += &format!("\n## Processor time, one core\n\n{}", tables.costs());
     out += &format!("\n## Latency, one core, names that are not cached\n\n{}", tables.latencies());

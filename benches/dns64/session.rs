@@ -1,7 +1,7 @@
 //! One server in one round: from its start to its end.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::search::{Mode, Next, Point, SearchSpec, next};
 use sextant::lab::observe::ProcessCounters;
@@ -15,13 +15,13 @@ use crate::trial::{Ask, Told};
 /// The search goes from this share of what a closed loop got, to this multiple of it.
 const RANGE: (f64, f64) = (0.02, 1.2);
 /// Void trials in a row at one rate that end the search.
-const VOIDS_MAX: u32 = 4;
-/// The most trials of a search.
-const TRIALS_MAX: usize = 24;
+const VOIDS_MAX: u32 = 8;
+/// The longest search.
+const SEARCH_MAX: Duration = Duration::from_secs(45);
 /// Rests after a trial until a server has done with what it had queued.
 const SETTLE: Duration = Duration::from_millis(150);
 /// Trials of one figure before it is given up: the machine is not ours alone.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 4;
 
 /// A server at work.
 pub struct Session<'a> {
@@ -59,6 +59,10 @@ impl Session<'_> {
     fn measure(&mut self) -> io::Result<()> {
         let misses = self.closed(MISSES)?;
         self.closed(HITS)?;
+        if self.place.shares(self.cores) {
+            // The Tester cannot keep a schedule on a processor that the server uses: every trial would be void.
+            return Ok(());
+        }
         let rate_qps = self.search(misses.answered_qps)?;
         if self.cores > 1 {
             return Ok(());
@@ -93,7 +97,7 @@ impl Session<'_> {
 
     /// The highest rate at which every query is answered rightly and in time; `None` if the machine did not let it be found.
     fn search(&mut self, most_qps: f64) -> io::Result<Option<u64>> {
-        let spec = SearchSpec {
+        let mut spec = SearchSpec {
             mode: Mode::Verify,
             low_qps: ((most_qps * RANGE.0) as u64).max(10),
             high_qps: ((most_qps * RANGE.1) as u64).max(20),
@@ -101,13 +105,16 @@ impl Session<'_> {
             voids_max: VOIDS_MAX,
         };
         let (mut history, mut steal_pct) = (Vec::<Point>::new(), 0.0f64);
+        let began = Instant::now();
         let found = loop {
             match next(&spec, &history) {
-                Next::Try(qps) if history.len() < TRIALS_MAX => {
+                Next::Try(qps) if began.elapsed() < SEARCH_MAX => {
                     let told = self.ask(MISSES, Some(qps), self.options.search)?;
                     history.push(told.point);
                     steal_pct = steal_pct.max(told.steal_pct);
                 }
+                // An open loop may get more than a closed one: nothing above has been refused yet.
+                Next::Found(found) if found.at_ceiling => spec.high_qps += spec.high_qps / 2,
                 Next::Found(found) => break Some(found.qps),
                 Next::Try(_) | Next::Unfit(_) => break None,
             }

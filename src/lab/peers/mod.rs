@@ -129,6 +129,11 @@ pub trait Peer: Server {
     /// Its arguments when it runs in the foreground with that file.
     fn arguments(&self, settings: &PeerSettings, configuration: &Path) -> Vec<OsString>;
 
+    /// Whether it cannot be kept as a child at all, whatever the settings; then [`Peer::obstacle`] says why.
+    fn by_hand(&self) -> bool {
+        false
+    }
+
     /// Why it cannot be started with these settings, in one line that says what to do; `None` if it can.
     fn obstacle(&self, _settings: &PeerSettings) -> Option<String> {
         None

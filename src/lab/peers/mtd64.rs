@@ -73,6 +73,10 @@ impl Peer for Mtd64 {
         Vec::new()
     }
 
+    fn by_hand(&self) -> bool {
+        true
+    }
+
     fn obstacle(&self, _settings: &PeerSettings) -> Option<String> {
         let place = if self.ng {
             "goes to the background and reads /etc/mtd64-ng.conf".to_owned()
@@ -100,6 +104,7 @@ mod tests {
         assert!(text.contains("nameserver 127.0.0.1\n") && text.contains("timeout-time-sec 1\n"), "{text}");
         for ng in [false, true] {
             let peer = Mtd64 { ng };
+            assert!(peer.by_hand());
             assert!(peer.obstacle(&settings).is_some_and(|why| why.contains("--dut")));
         }
     }
