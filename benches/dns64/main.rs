@@ -51,8 +51,9 @@ fn run(options: &Options) -> io::Result<()> {
     }
     let mut place = Place::new(options.io)?;
     let mut book = Book::default();
-    let write = |place: &Place, book: &Book| {
-        text::fill(include_str!("template.md"), options.out.as_deref(), &render::all(place, options, book))
+    let write = |place: &Place, book: &Book| match &options.out {
+        Some(out) => text::fill(include_str!("template.md"), out, &render::all(place, options, book)),
+        None => Ok(()),
     };
     for round in 1..=options.rounds {
         for &server in &options.servers {
@@ -69,8 +70,11 @@ fn run(options: &Options) -> io::Result<()> {
                     }
                 }
             }
-            write(&place, &book)?;
         }
+    }
+    write(&place, &book)?;
+    if options.out.is_none() {
+        println!("{}", render::all(&place, options, &book));
     }
     Ok(())
 }

@@ -68,7 +68,9 @@ impl Options {
                 "--out" => options.out = Some(value()?),
                 "--rounds" => {
                     let text = value()?;
-                    options.rounds = text.parse().ok().filter(|&n| n > 0).ok_or_else(|| wrong(text))?;
+                    let rounds = text.parse().ok().filter(|&n| n > 0);
+                    options.rounds =
+                        rounds.ok_or_else(|| wrong(format!("'{text}' is no number of rounds")))?;
                 }
                 "--io" => options.io = backend(&value()?).map_err(wrong)?,
                 "--peers" => {

@@ -50,7 +50,7 @@ pub fn run(place: &mut Place, server: &dyn Peer, out: &Path) -> io::Result<()> {
     }
     let mut options = flamegraph::Options::default();
     options.title = TITLE.into();
-    options.count_name = "samples".into();
+    options.count_name = "ns".into();
     flamegraph::from_lines(&mut options, folded.lines(), File::create(out)?).map_err(io::Error::other)?;
     println!(
         "{:.0} q/s, {:.2} us per answer, with perf beside it; {}",

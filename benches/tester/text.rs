@@ -16,16 +16,12 @@ pub fn machine() -> String {
     format!("{processors} x {model}, Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
 
-/// Writes a template with the text between its markers, or prints the text.
+/// Writes a template into a file, with the text between its markers.
 ///
 /// # Errors
 /// The template has no markers, or the file cannot be written.
 #[allow(dead_code, reason = "not every benchmark has its text in a template")]
-pub fn fill(template: &str, out: Option<&str>, text: &str) -> io::Result<()> {
-    let Some(path) = out else {
-        println!("{text}");
-        return Ok(());
-    };
+pub fn fill(template: &str, path: &str, text: &str) -> io::Result<()> {
     fs::write(path, filled(path, template, text)?)
 }
 

@@ -69,6 +69,7 @@ impl Peer for PdnsRecursor {
              server-down-max-fails=0\n\
              # Validation would end in SERVFAIL: the zone is not signed and the root cannot be asked.\n\
              dnssec=off\n\
+             aggressive-nsec-cache-size=0\n\
              dns64-prefix={prefix}\n",
             directory = settings.directory.display(),
             workers = settings.workers(),
