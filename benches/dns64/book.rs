@@ -34,6 +34,8 @@ pub enum Figure {
     Cpu(usize, Cell),
     /// Processor time for each answer at this percentage of its rate, in µs.
     CpuAt(u8),
+    /// The rate of these latency trials, in q/s.
+    LatencyRate(u8),
     /// Latency at this percentage of its rate: the 50th, 99th and 99.9th percentile by number, in µs.
     Latency(u8, usize),
     /// From the start of its process to the first right answer, in s.

@@ -129,6 +129,7 @@ impl Tables<'_> {
         let head = [
             "server",
             "load, % of its rate",
+            "1000 q/s",
             "p50, µs",
             "dns64d's",
             "p99, µs",
@@ -141,7 +142,8 @@ impl Tables<'_> {
         for server in self.servers.iter().map(|server| server.name()) {
             for load_pct in LOADS_PCT {
                 let figures = [0, 1, 2].map(|at| Figure::Latency(load_pct, at));
-                let mut cells = vec![server.to_owned(), load_pct.to_string()];
+                let rate = self.book.values(server, Figure::LatencyRate(load_pct)).thousands();
+                let mut cells = vec![server.to_owned(), load_pct.to_string(), rate];
                 for figure in figures {
                     cells.push(self.book.values(server, figure).decimals(0));
                     cells.push(self.ratio(server, figure));

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use engine::search::{Mode, Next, Point, SearchSpec, next};
+use engine::search::{Mode, Next, Point, SearchSpec, bracket, next};
 use sextant::lab::observe::ProcessCounters;
 use sextant::lab::peers::Peer;
 
@@ -63,12 +63,12 @@ impl Session<'_> {
             // The Tester cannot keep a schedule on a processor that the server uses: every trial would be void.
             return Ok(());
         }
-        let rate_qps = self.search(misses.answered_qps)?;
+        let passed_qps = self.search(misses.answered_qps)?;
         if self.cores > 1 {
             return Ok(());
         }
-        if let Some(rate_qps) = rate_qps.filter(|&qps| qps > 0) {
-            self.latencies(rate_qps)?;
+        if passed_qps > 0 {
+            self.latencies(passed_qps)?;
         }
         let mut last = misses;
         for aaaa_pct in SHARES_PCT {
@@ -95,8 +95,9 @@ impl Session<'_> {
         Ok(told)
     }
 
-    /// The highest rate at which every query is answered rightly and in time; `None` if the machine did not let it be found.
-    fn search(&mut self, most_qps: f64) -> io::Result<Option<u64>> {
+    /// Looks for the highest rate at which every query is answered rightly and in time; the highest that passed, be it the one
+    /// or not: the machine may not let it be found.
+    fn search(&mut self, most_qps: f64) -> io::Result<u64> {
         let mut spec = SearchSpec {
             mode: Mode::Verify,
             low_qps: ((most_qps * RANGE.0) as u64).max(10),
@@ -124,7 +125,7 @@ impl Session<'_> {
         }
         let text = found.map_or("not found: too many void trials".into(), |qps| format!("{qps} q/s"));
         eprintln!("  RFC 8219 rate: {text} ({} trials), steal at most {steal_pct:.1} %", history.len());
-        Ok(found)
+        Ok(found.unwrap_or(bracket(&spec, &history).passed_qps))
     }
 
     fn latencies(&mut self, rate_qps: u64) -> io::Result<()> {
@@ -138,6 +139,7 @@ impl Session<'_> {
                 for (at, &latency_us) in told.latency_us.iter().enumerate() {
                     self.note(Figure::Latency(load_pct, at), latency_us, told.steal_pct);
                 }
+                self.note(Figure::LatencyRate(load_pct), qps as f64, told.steal_pct);
                 self.note(Figure::CpuAt(load_pct), told.cpu_us, told.steal_pct);
                 let [p50, p99, p999] = told.latency_us;
                 eprintln!(
