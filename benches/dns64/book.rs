@@ -30,8 +30,10 @@ pub enum Figure {
     Rate(usize),
     /// Valid answers per second in a closed loop, with so many cores.
     Most(usize, Cell),
-    /// Processor time for each answer then, in µs.
+    /// Processor time of its process for each answer then, in µs.
     Cpu(usize, Cell),
+    /// Busy time of the server's processors for each answer then, in µs.
+    Core(usize, Cell),
     /// Processor time for each answer at this percentage of its rate, in µs.
     CpuAt(u8),
     /// The rate of these latency trials, in q/s.

@@ -35,6 +35,8 @@ const FIRST_NAME: u64 = 1 << 20;
 pub struct Place {
     /// The processors of servers, in the order in which they get them; the last is the Tester's.
     cpus: Vec<usize>,
+    /// How many the present server has.
+    cores: usize,
     tester: Tester,
     target: Target,
     auth_io: Io,
@@ -76,7 +78,7 @@ impl Place {
         let (auth_io, hosted) = (auth.authority.io(), auth.hosted);
         drop(auth);
         let pass = site.hold_pass(Role::Dut, auth_io)?;
-        Ok(Self { cpus, tester, target, auth_io, hosted, auth: None, stop, _pass: pass, site })
+        Ok(Self { cpus, cores: 1, tester, target, auth_io, hosted, auth: None, stop, _pass: pass, site })
     }
 
     /// Whether it goes on.
@@ -101,15 +103,21 @@ impl Place {
         cores >= self.cpus.len()
     }
 
+    /// The processors of the present server.
+    pub fn server_cpus(&self) -> &[usize] {
+        &self.cpus[..self.cores]
+    }
+
     /// Starts a server on its cores, empty of names, and waits until it answers rightly.
     ///
     /// # Errors
     /// It does not start or does not answer.
     pub fn start(&mut self, server: &dyn Peer, cores: usize) -> io::Result<RunningPeer> {
         self.serve(0)?;
+        self.cores = cores.clamp(1, self.cpus.len());
         let auth = self.site.auth_for_dut();
         let spec = &self.target.workload;
-        let cpus = self.cpus[..cores.clamp(1, self.cpus.len())].to_vec();
+        let cpus = self.server_cpus().to_vec();
         let mut settings = PeerSettings::new(self.target.server, auth, spec.prefix, spec.suffix, cpus);
         settings.namespace = self.site.namespace(Role::Dut);
         // Neither among the names that are asked once nor among those that are cached.

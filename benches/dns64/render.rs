@@ -73,14 +73,24 @@ impl Tables<'_> {
     }
 
     fn costs(&self) -> String {
-        let figures = [Figure::CpuAt(50), Figure::Cpu(1, MISSES), Figure::Cpu(1, HITS)];
+        let figures = [
+            Figure::CpuAt(50),
+            Figure::Cpu(1, MISSES),
+            Figure::Core(1, MISSES),
+            Figure::Cpu(1, HITS),
+            Figure::Core(1, HITS),
+        ];
         let head = [
             "server",
             "a miss at 50 % of its rate, µs",
             "dns64d's",
             "a miss, closed loop, µs",
             "dns64d's",
+            "a miss, its processor, µs",
+            "dns64d's",
             "a hit, closed loop, µs",
+            "dns64d's",
+            "a hit, its processor, µs",
             "dns64d's",
             "steal, %",
         ];

@@ -88,6 +88,7 @@ impl Session<'_> {
         let told = self.ask(cell, None, self.options.cell)?;
         self.note(Figure::Most(self.cores, cell), told.answered_qps, told.steal_pct);
         self.note(Figure::Cpu(self.cores, cell), told.cpu_us, told.steal_pct);
+        self.note(Figure::Core(self.cores, cell), told.core_us, told.steal_pct);
         eprintln!(
             "  {:3} % cached, {:3} % with AAAA: {:7.0} q/s, {:6.2} us per answer, steal {:.1} %",
             cell.cached_pct, cell.aaaa_pct, told.answered_qps, told.cpu_us, told.steal_pct

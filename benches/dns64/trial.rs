@@ -8,6 +8,7 @@ use engine::record::Outcome;
 use engine::search::Point;
 use engine::trial::Validity;
 use engine::workload::Choice;
+use sextant::lab::observe::Observer;
 
 use crate::book::Cell;
 use crate::place::{Place, native_prefix};
@@ -37,6 +38,8 @@ pub struct Told {
     pub answered_qps: f64,
     /// Processor time of the server's process for each valid answer, in µs.
     pub cpu_us: f64,
+    /// Busy time of the server's processors for each valid answer, with interrupts and whoever else works there, in µs.
+    pub core_us: f64,
     /// Latency from the scheduled instant at the 50th, 99th and 99.9th percentile of the valid answers, in µs.
     pub latency_us: [f64; 3],
     /// Memory of the server at its end, in MiB.
@@ -60,10 +63,15 @@ impl Ask {
         if cached_pct > 0 {
             target.workload.variation.choice = Choice::Cached { share_pct: cached_pct, hot_names: HOT_NAMES };
         }
+        let observer = Observer::new(None, &[]);
+        let before = observer.snapshot();
         let length_ns = u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX);
         let tried = tester.trial(&target, Some(auth), self.rate_qps.unwrap_or(1), length_ns);
         let tried = tried.map_err(|error| io::Error::other(error.to_string()))?;
+        let seen = observer.snapshot().since(&before);
         place.goes_on()?;
+        let busy_ns: u64 =
+            place.server_cpus().iter().filter_map(|cpu| Some(seen.cpus.get(cpu)?.busy_ns())).sum();
         let (trial, latency) = (&tried.trial, &tried.latency_ns);
         if self.rate_qps.is_none() && trial.valid == 0 {
             let why = trial.void.as_deref().unwrap_or("no valid answer");
@@ -75,6 +83,7 @@ impl Ask {
             point: Point::of(trial, Validity::Strict),
             answered_qps: trial.valid as f64 / trial.duration_s,
             cpu_us: seen.dut_cpu_us_per_query.unwrap_or(0.0) * sent_for_valid,
+            core_us: busy_ns as f64 / 1e3 / trial.valid.max(1) as f64,
             latency_us: [0.5, 0.99, 0.999].map(|share| latency.value_at_quantile(share) as f64 / 1e3),
             memory_mib: seen.dut_memory_octets.unwrap_or(0) as f64 / f64::from(1 << 20),
             steal_pct: seen.steal_pct.unwrap_or(0.0),
