@@ -3,11 +3,13 @@ CARGO ?= cargo
 BENCH_ARGS ?=
 BENCH_TESTER_ARGS ?=
 BENCH_AUTH_ARGS ?=
+BENCH_DNS64_ARGS ?=
+PROFILE ?= $(TARGET)/profile/dns64d-misses.svg
 FUZZ_SECONDS ?= 60
 CARGO_TARGET_DIR ?= target
 TARGET = $(CARGO_TARGET_DIR)
 
-.PHONY: bench bench-tester bench-auth test fmt clippy unit docs build fuzz demo-nat64 package package-test
+.PHONY: bench bench-tester bench-auth bench-dns64 profile test fmt clippy unit docs build fuzz demo-nat64 package package-test
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
 bench: build
@@ -20,6 +22,14 @@ bench-tester:
 # The AuthDNS beside NSD, Knot, BIND and YADIFA in a lab of namespaces; as root.
 bench-auth:
 	$(CARGO) bench --bench auth -- --out docs/performance/auth.md $(BENCH_AUTH_ARGS)
+
+# dns64d beside the other DNS64 servers in a lab of namespaces; as root.
+bench-dns64:
+	$(CARGO) bench --bench dns64 -- --out docs/performance/dns64.md $(BENCH_DNS64_ARGS)
+
+# A flame graph of dns64d answering names that are not cached, under the lab's load; as root, with perf.
+profile:
+	$(CARGO) bench --bench dns64 -- --profile $(abspath $(PROFILE))
 
 build:
 	$(CARGO) build --release --bins

@@ -115,7 +115,9 @@ fn runs_and_leaves_nothing(name: &str) {
     assert!(running.version.starts_with(|first: char| first.is_ascii_digit()), "{}", running.version);
     let directory = running.directory().to_owned();
     assert!(running.configuration.contains(&authority.address.port().to_string()));
-    assert_unprivileged_and_threaded(running.pid(), settings.cores.len());
+    // Knot Resolver has a process for each worker, and is one.
+    let workers = if name == "knot-resolver" { 1 } else { settings.cores.len() };
+    assert_unprivileged_and_threaded(running.pid(), workers);
 
     for last in 0..200 {
         let asked =
@@ -146,6 +148,21 @@ fn unbound_answers_and_leaves_nothing_behind() {
 #[test]
 fn bind_answers_and_leaves_nothing_behind() {
     runs_and_leaves_nothing("bind");
+}
+
+#[test]
+fn powerdns_recursor_answers_and_leaves_nothing_behind() {
+    runs_and_leaves_nothing("pdns-recursor");
+}
+
+#[test]
+fn knot_resolver_answers_and_leaves_nothing_behind() {
+    runs_and_leaves_nothing("knot-resolver");
+}
+
+#[test]
+fn coredns_answers_and_leaves_nothing_behind() {
+    runs_and_leaves_nothing("coredns");
 }
 
 #[test]
@@ -250,7 +267,8 @@ fn a_missing_program_comes_with_the_command_that_installs_it() {
     assert!(error.to_string().ends_with("install it with: apt-get install absent-server"), "{error}");
     assert_eq!(error.exit_code(), 3);
     let unknown = peers::find("bnid").err().unwrap();
-    assert_eq!(unknown.to_string(), "there is no peer 'bnid'; choose one of dns64d, unbound, bind");
+    let choice = "there is no peer 'bnid'; choose one of dns64d, unbound, bind, ";
+    assert!(unknown.to_string().starts_with(choice), "{unknown}");
     assert_eq!(unknown.exit_code(), 2);
 }
 

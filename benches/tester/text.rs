@@ -16,18 +16,32 @@ pub fn machine() -> String {
     format!("{processors} x {model}, Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
 
+/// Writes a template into a file, with the text between its markers.
+///
+/// # Errors
+/// The template has no markers, or the file cannot be written.
+#[allow(dead_code, reason = "not every benchmark has its text in a template")]
+pub fn fill(template: &str, path: &str, text: &str) -> io::Result<()> {
+    fs::write(path, filled(path, template, text)?)
+}
+
 /// Replaces what is between the markers of a document, or prints.
 ///
 /// # Errors
 /// The document is not there or has no markers.
+#[allow(dead_code, reason = "not every benchmark writes into its document")]
 pub fn write(out: Option<&str>, text: &str) -> io::Result<()> {
     let Some(path) = out else {
         println!("{text}");
         return Ok(());
     };
     let old = fs::read_to_string(path)?;
-    let parts = old.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    fs::write(path, filled(path, &old, text)?)
+}
+
+fn filled(path: &str, document: &str, text: &str) -> io::Result<String> {
+    let parts = document.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
     let (head, tail) =
         parts.ok_or_else(|| io::Error::other(format!("{path} lacks the lines {BEGIN}{END}")))?;
-    fs::write(path, format!("{head}{BEGIN}{text}{END}{tail}"))
+    Ok(format!("{head}{BEGIN}{text}{END}{tail}"))
 }

@@ -8,6 +8,7 @@ mod echo;
 mod faults;
 mod lab;
 mod outputs;
+mod peers;
 mod running;
 mod selftest;
 mod trial;

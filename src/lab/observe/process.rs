@@ -1,5 +1,6 @@
 //! What one process used: processor time by thread, memory, switches (`/proc/PID`, proc(5)).
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -40,6 +41,8 @@ pub struct ProcessUse {
     pub threads: usize,
     /// The thread that used most.
     pub hottest_thread: Option<ThreadUse>,
+    /// Each thread, the hottest first.
+    pub by_thread: Vec<ThreadUse>,
     /// Resident memory at the end, in octets.
     pub memory_octets: u64,
     /// The most it ever was, in octets.
@@ -63,6 +66,11 @@ pub struct ThreadUse {
 }
 
 impl ProcessCounters {
+    /// Those of a process now; `None` when there is no such process.
+    pub fn of(pid: u32) -> Option<Self> {
+        Self::read(Path::new(&format!("/proc/{pid}")), net::process::ticks_per_second())
+    }
+
     /// Reads a process; `None` when there is no such process.
     pub(super) fn read(directory: &Path, ticks_per_second: u64) -> Option<Self> {
         let (_, ticks) = parse_stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
@@ -78,6 +86,11 @@ impl ProcessCounters {
             memory_octets: status_octets(&status, "VmRSS:"),
             memory_peak_octets: status_octets(&status, "VmHWM:"),
         })
+    }
+
+    /// Resident memory in octets.
+    pub fn memory_octets(&self) -> u64 {
+        self.memory_octets
     }
 
     /// What was used since an earlier reading of the same process.
@@ -96,10 +109,10 @@ impl ProcessCounters {
             used.waited_ns = used.waited_ns.saturating_add(now.waited_ns.saturating_sub(before.waited_ns));
             used.switches_voluntary += now.switches_voluntary.saturating_sub(before.switches_voluntary);
             used.switches_involuntary += now.switches_involuntary.saturating_sub(before.switches_involuntary);
-            if used.hottest_thread.as_ref().is_none_or(|hottest| cpu_ns > hottest.cpu_ns) {
-                used.hottest_thread = Some(ThreadUse { tid, name: now.name.clone(), cpu_ns });
-            }
+            used.by_thread.push(ThreadUse { tid, name: now.name.clone(), cpu_ns });
         }
+        used.by_thread.sort_by_key(|thread| Reverse(thread.cpu_ns));
+        used.hottest_thread = used.by_thread.first().cloned();
         // Threads that ended meanwhile are only in the process's own count, which is coarser.
         used.cpu_ns = used.cpu_ns.max(self.total_ns.saturating_sub(earlier.total_ns));
         used

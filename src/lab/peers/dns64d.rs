@@ -1,9 +1,14 @@
 //! dns64d, the forwarder that comes with the instrument.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 
-use super::{Peer, PeerSettings, Server};
+use super::statistics::ask_program;
+use super::{Peer, PeerSettings, Server, locate};
+
+/// The name of its control socket.
+const CONTROL_NAME: &str = "control";
 
 pub(super) struct Dns64d;
 
@@ -42,12 +47,24 @@ impl Peer for Dns64d {
              upstreams = [\"{auth}\"]\n\
              prefixes = [\"{prefix}\"]\n\
              # The bench decides who can reach it.\n\
-             allow = [\"::/0\", \"0.0.0.0/0\"]\n"
+             allow = [\"::/0\", \"0.0.0.0/0\"]\n\
+             # For what it counts.\n\
+             [control]\n\
+             socket = \"{directory}/{CONTROL_NAME}\"\n",
+            directory = settings.directory.display(),
         )
     }
 
     fn arguments(&self, _settings: &PeerSettings, configuration: &Path) -> Vec<OsString> {
         vec!["--config".into(), configuration.into()]
+    }
+
+    fn statistics(&self, directory: &Path) -> Option<io::Result<String>> {
+        let socket = directory.join(CONTROL_NAME);
+        let program = locate(self).map_err(io::Error::other);
+        let ask =
+            |program| ask_program(program, &["control", "--socket", &socket.to_string_lossy(), "stats"]);
+        Some(program.and_then(ask))
     }
 }
 

@@ -5,21 +5,28 @@
 
 pub mod authoritative;
 mod bind;
+mod coredns;
 mod dns64d;
+mod error;
+mod knot_resolver;
+mod mtd64;
+mod pdns_recursor;
 mod readiness;
 mod running;
+mod statistics;
+mod totd;
 mod unbound;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fmt, fs, io};
+use std::{env, fs, io};
 
 use dns64::Prefix;
 use dns64::wire::Name;
 
-use super::child::DiedWith;
+pub use error::PeerError;
 pub use readiness::{Probe, Ready};
 pub use running::{Place, RunningPeer, start, start_with};
 
@@ -90,10 +97,15 @@ pub trait Server: Sync {
     /// The Debian package that installs it; `None` for those that come with the instrument.
     fn package(&self) -> Option<&'static str>;
 
+    /// How it is had where Debian has no package of it; `None` for those that have one or come with the instrument.
+    fn built_by(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The program's name.
     fn program(&self) -> &'static str;
 
-    /// The arguments that make it print its version.
+    /// The arguments that make it print its version; none if it cannot.
     fn version_arguments(&self) -> &'static [&'static str];
 
     /// Finds the version in what it prints then.
@@ -116,11 +128,43 @@ pub trait Peer: Server {
 
     /// Its arguments when it runs in the foreground with that file.
     fn arguments(&self, settings: &PeerSettings, configuration: &Path) -> Vec<OsString>;
+
+    /// Whether it cannot be kept as a child at all, whatever the settings; then [`Peer::obstacle`] says why.
+    fn by_hand(&self) -> bool {
+        false
+    }
+
+    /// Why it cannot be started with these settings, in one line that says what to do; `None` if it can.
+    fn obstacle(&self, _settings: &PeerSettings) -> Option<String> {
+        None
+    }
+
+    /// What it has counted since its start, in its own words, if it runs in this directory; `None` if it does not tell.
+    fn statistics(&self, _directory: &Path) -> Option<io::Result<String>> {
+        None
+    }
 }
 
 /// All peers, the embedded one first.
 pub fn all() -> &'static [&'static dyn Peer] {
-    &[&dns64d::Dns64d, &unbound::Unbound, &bind::Bind]
+    &[
+        &dns64d::Dns64d,
+        &unbound::Unbound,
+        &bind::Bind,
+        &pdns_recursor::PdnsRecursor,
+        &knot_resolver::KnotResolver,
+        &coredns::CoreDns,
+        &totd::Totd,
+        &mtd64::Mtd64 { ng: false },
+        &mtd64::Mtd64 { ng: true },
+    ]
+}
+
+/// Why a server that knows no other prefixes than /96 cannot have this one.
+fn needs_96(settings: &PeerSettings) -> Option<String> {
+    let prefix = settings.prefix;
+    (prefix.length_bits() != 96)
+        .then(|| format!("this server synthesizes under prefixes of 96 bits alone, not under {prefix}: choose another --prefix"))
 }
 
 /// The peer of that name.
@@ -130,78 +174,6 @@ pub fn all() -> &'static [&'static dyn Peer] {
 pub fn find(name: &str) -> Result<&'static dyn Peer, PeerError> {
     all().iter().find(|peer| peer.name() == name).copied().ok_or_else(|| PeerError::Unknown(name.to_owned()))
 }
-
-/// Why a peer cannot be measured. Each displays as one line that says what to do.
-#[derive(Debug)]
-pub enum PeerError {
-    /// No peer has this name.
-    Unknown(String),
-    /// Its program is not installed.
-    Missing {
-        /// The peer.
-        peer: &'static str,
-        /// The program that was looked for.
-        program: &'static str,
-        /// The package that holds it.
-        package: Option<&'static str>,
-    },
-    /// It could not be started or prepared.
-    Start(io::Error),
-    /// It ended before it answered.
-    Died {
-        /// How, with its last words.
-        died: DiedWith,
-        /// What else may have been the cause.
-        hint: Option<String>,
-    },
-    /// The user ended the wait for it.
-    Interrupted(&'static str),
-    /// It did not give the right answer in time.
-    NotReady {
-        /// The peer.
-        peer: &'static str,
-        /// How long it was asked, in seconds.
-        waited_s: u64,
-        /// What came instead.
-        last: String,
-    },
-}
-
-impl PeerError {
-    /// The program's exit code for it: 2 for a wrong name, 3 for everything that is this machine's fault.
-    pub fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Unknown(_)) { 2 } else { 3 }
-    }
-}
-
-impl fmt::Display for PeerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => {
-                let names: Vec<_> = all().iter().map(|peer| peer.name()).collect();
-                write!(f, "there is no peer '{name}'; choose one of {}", names.join(", "))
-            }
-            Self::Missing { peer, program, package: Some(package) } => {
-                write!(f, "{peer}: {program} is not installed; install it with: apt-get install {package}")
-            }
-            Self::Missing { peer, program, package: None } => write!(
-                f,
-                "{peer}: no program {program} beside this one or on the PATH; build it with: cargo build --release --bins"
-            ),
-            Self::Start(error) => error.fmt(f),
-            Self::Died { died, hint } => {
-                died.fmt(f)?;
-                hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
-            }
-            Self::Interrupted(peer) => write!(f, "interrupted while {peer} was starting"),
-            Self::NotReady { peer, waited_s, last } => {
-                write!(f, "{peer} did not answer rightly within {waited_s} s: {last}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for PeerError {}
 
 /// Finds a peer's program: the embedded one beside the running executable, the others on the PATH and in the system
 /// directories, which are not on every user's PATH.
@@ -214,7 +186,7 @@ pub fn locate(peer: &dyn Server) -> Result<PathBuf, PeerError> {
     let executable = env::current_exe().unwrap_or_default();
     let beside = executable.ancestors().skip(1).take(2).map(Path::to_path_buf);
     let path = env::var_os("PATH").unwrap_or_default();
-    let directories: Vec<PathBuf> = match peer.package() {
+    let directories: Vec<PathBuf> = match peer.package().or(peer.built_by()) {
         None => beside.chain(env::split_paths(&path)).collect(),
         Some(_) => env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)).collect(),
     };
@@ -223,6 +195,7 @@ pub fn locate(peer: &dyn Server) -> Result<PathBuf, PeerError> {
         peer: peer.name(),
         program: peer.program(),
         package: peer.package(),
+        built_by: peer.built_by(),
     })
 }
 
@@ -232,6 +205,9 @@ pub fn locate(peer: &dyn Server) -> Result<PathBuf, PeerError> {
 /// It is not installed, cannot be run, or its output is not understood.
 pub fn version(peer: &dyn Server) -> Result<String, PeerError> {
     let program = locate(peer)?;
+    if peer.version_arguments().is_empty() {
+        return Ok("of unknown version".to_owned());
+    }
     let output =
         Command::new(&program).args(peer.version_arguments()).stdin(Stdio::null()).output().map_err(
             |error| {

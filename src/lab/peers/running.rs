@@ -60,6 +60,9 @@ pub fn start(
     probe: &Probe,
     interrupted: &AtomicBool,
 ) -> Result<RunningPeer, PeerError> {
+    if let Some(why) = peer.obstacle(&settings) {
+        return Err(PeerError::Unsuitable(why));
+    }
     let place = Place {
         listen: settings.listen,
         cores: settings.cores.clone(),

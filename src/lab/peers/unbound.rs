@@ -2,10 +2,14 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::iter;
 use std::path::Path;
+use std::{io, iter};
 
+use super::statistics::ask_socket;
 use super::{Peer, PeerSettings, Server};
+
+/// The name of its control socket, which only its user can reach.
+const CONTROL_NAME: &str = "control.sock";
 
 pub(super) struct Unbound;
 
@@ -90,8 +94,9 @@ impl Peer for Unbound {
         let auth = settings.auth;
         let _ = write!(
             text,
-            "remote-control:\n    control-enable: no\n\
+            "remote-control:\n    control-enable: yes\n    control-interface: \"{}/{CONTROL_NAME}\"\n    control-use-cert: no\n\
              forward-zone:\n    name: \".\"\n    forward-addr: {}@{}\n",
+            settings.directory.display(),
             auth.ip(),
             auth.port()
         );
@@ -100,6 +105,11 @@ impl Peer for Unbound {
 
     fn arguments(&self, _settings: &PeerSettings, configuration: &Path) -> Vec<OsString> {
         vec!["-d".into(), "-c".into(), configuration.into()]
+    }
+
+    fn statistics(&self, directory: &Path) -> Option<io::Result<String>> {
+        // What unbound-control would write to the socket.
+        Some(ask_socket(&directory.join(CONTROL_NAME), "UBCT1 stats_noreset\n", None))
     }
 }
 

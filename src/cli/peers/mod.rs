@@ -1,31 +1,30 @@
 //! `sextant peers`: the servers that can be measured, their configurations, and one of them in the foreground.
 
+mod foreground;
+
 use std::fmt;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
 use dns64::Prefix;
 use dns64::wire::{Malformed, Name};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::lab::child::DiedWith;
-use crate::lab::peers::{self, Peer, PeerError, PeerSettings, Probe};
+use crate::lab::peers::{self, Peer, PeerError, PeerSettings};
+use foreground::Telling;
 
-/// How often a server in the foreground is looked at.
-const WATCH: Duration = Duration::from_millis(100);
 /// The name a server is asked until it answers: the last of the default name space, far from where trials start.
 const PROBE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
 
 /// List the servers that can be measured, print their configurations, or run one.
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  sextant peers list\n  sextant peers config unbound\n  \
-    sextant peers run bind --auth 127.0.0.1:5300 --listen [::1]:5353")]
+    sextant peers run bind --auth 127.0.0.1:5300 --listen [::1]:5353\n  \
+    sextant peers run unbound --auth 127.0.0.1:5300 --listen [::1]:5353 --watch 1 --statistics")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -51,6 +50,9 @@ enum Action {
         auth: SocketAddr,
         #[command(flatten)]
         common: Common,
+        /// Print JSON: the configuration, its file, and the program's arguments
+        #[arg(long)]
+        json: bool,
     },
     /// Run a server in the foreground until Ctrl-C
     Run {
@@ -64,6 +66,15 @@ enum Action {
         auth: SocketAddr,
         #[command(flatten)]
         common: Common,
+        /// Tell every so many seconds what it uses: processor time by thread, and memory
+        #[arg(long, value_name = "SECONDS", value_parser = parse_watch)]
+        watch: Option<Duration>,
+        /// Tell at its end what it counted itself
+        #[arg(long)]
+        statistics: bool,
+        /// Print a JSON object for each line
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -138,13 +149,14 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     match &args.action {
         Action::List { json } => list(*json, &mut out),
-        Action::Config { name, listen, auth, common } => {
+        Action::Config { name, listen, auth, common, json } => {
             let mut settings = common.settings(*listen, *auth);
             settings.directory = format!("/tmp/sextant-{name}").into();
-            Ok(write!(out, "{}", peers::find(name)?.configuration(&settings))?)
+            configuration(peers::find(name)?, &settings, *json, &mut out)
         }
-        Action::Run { name, listen, auth, common } => {
-            run_in_foreground(peers::find(name)?, common.settings(*listen, *auth), &mut out)
+        Action::Run { name, listen, auth, common, watch, statistics, json } => {
+            let telling = Telling { watch: *watch, statistics: *statistics, json: *json };
+            foreground::run(peers::find(name)?, common.settings(*listen, *auth), telling, &mut out)
         }
     }
 }
@@ -161,6 +173,7 @@ impl Common {
 struct Listed {
     name: &'static str,
     package: Option<&'static str>,
+    built_by: Option<&'static str>,
     version: Option<String>,
     error: Option<String>,
 }
@@ -168,12 +181,16 @@ struct Listed {
 fn list(json: bool, out: &mut impl Write) -> Result<(), Error> {
     let listed: Vec<Listed> = peers::all().iter().map(|peer| Listed::new(*peer)).collect();
     if json {
-        let text = serde_json::to_string_pretty(&listed).map_err(io::Error::from)?;
-        return Ok(writeln!(out, "{text}")?);
+        return print_json(&listed, out);
     }
-    for Listed { name, package, version, error } in listed {
+    for Listed { name, package, built_by, version, error } in listed {
+        let built_in = built_by.is_none();
         let state = version.or(error).unwrap_or_default();
-        writeln!(out, "{name:<12} {:<12} {state}", package.unwrap_or("(built in)"))?;
+        writeln!(
+            out,
+            "{name:<14} {:<14} {state}",
+            package.unwrap_or(if built_in { "(built in)" } else { "(from source)" })
+        )?;
     }
     Ok(())
 }
@@ -184,31 +201,44 @@ impl Listed {
             Ok(version) => (Some(version), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Self { name: peer.name(), package: peer.package(), version, error }
+        Self { name: peer.name(), package: peer.package(), built_by: peer.built_by(), version, error }
     }
 }
 
-fn run_in_foreground(peer: &dyn Peer, settings: PeerSettings, out: &mut impl Write) -> Result<(), Error> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+fn configuration(
+    peer: &dyn Peer,
+    settings: &PeerSettings,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<(), Error> {
+    let (text, file) = (peer.configuration(settings), settings.directory.join(peer.configuration_name()));
+    if !json {
+        return Ok(write!(out, "{text}")?);
     }
-    let probe =
-        Probe::synthesized(PROBE_ADDRESS, &settings.suffix, &settings.prefix).map_err(Error::Suffix)?;
-    let mut running = peers::start(peer, settings, &probe, &interrupted)?;
-    let ready_ms = running.ready.after_ns / 1_000_000;
-    writeln!(
-        out,
-        "{} {} answers at {} after {ready_ms} ms; Ctrl-C stops it",
-        running.name, running.version, running.listen
-    )?;
-    out.flush()?;
-    while !interrupted.load(Ordering::Relaxed) {
-        running.check_alive().map_err(Error::Died)?;
-        thread::sleep(WATCH);
-    }
-    running.stop();
-    Ok(())
+    let arguments = peer.arguments(settings, &file);
+    let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let (program, cannot_start) = (peer.program(), peer.obstacle(settings));
+    print_json(&Configured { program, arguments, file, configuration: text, cannot_start }, out)
+}
+
+/// What `peers config --json` prints.
+#[derive(Serialize)]
+struct Configured {
+    program: &'static str,
+    arguments: Vec<String>,
+    file: PathBuf,
+    configuration: String,
+    cannot_start: Option<String>,
+}
+
+fn print_json(value: &impl Serialize, out: &mut impl Write) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+    Ok(writeln!(out, "{text}")?)
+}
+
+fn parse_watch(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write seconds from 0.1 to 86400".to_owned())
 }
 
 fn parse_suffix(text: &str) -> Result<Name, String> {
@@ -237,6 +267,7 @@ mod tests {
         );
         assert!(reason(&["config", "bind", "--suffix", "a..b"]).contains("1 to 63 characters"));
         assert!(reason(&["run", "bind"]).contains("--listen"));
+        assert!(parse_watch("0").is_err() && parse_watch("x").is_err());
         let error = run(&parse(&["config", "bnid"]).unwrap()).unwrap_err();
         assert_eq!(error.exit_code(), 2);
     }

@@ -1,0 +1,99 @@
+//! `sextant peers` with the real servers that are installed.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::running::{Background, alone, command, sextant, stderr};
+
+/// The peers that start here, with their programs.
+fn listed() -> Vec<Value> {
+    let output = sextant(&["peers", "list", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn every_peer_has_a_configuration_with_the_settings() {
+    for peer in listed() {
+        let name = peer["name"].as_str().unwrap();
+        let output = sextant(&["peers", "config", name, "--listen", "[::1]:5399", "--json"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = told["configuration"].as_str().unwrap();
+        assert!(text.contains("2001:db8:64::") && text.contains("127.0.0.1"), "{name}:\n{text}");
+        let plain = sextant(&["peers", "config", name, "--listen", "[::1]:5399"]);
+        assert_eq!(String::from_utf8_lossy(&plain.stdout), text);
+        // It is installed, or the line says how it is had.
+        let missing = peer["error"].as_str().unwrap_or("install");
+        assert!(missing.contains("install") || missing.contains("build"), "{missing}");
+    }
+}
+
+#[test]
+fn a_peer_that_cannot_be_started_says_what_to_do() {
+    let _alone = alone();
+    let run = |name: &str, extra: &[&str]| {
+        let arguments = ["peers", "run", name, "--auth", "127.0.0.1:9", "--listen", "[::1]:5398"];
+        sextant(&[&arguments[..], extra].concat())
+    };
+    for (output, reason) in [
+        (run("mtd64-ng", &[]), "--dut ADDR:PORT"),
+        (run("knot-resolver", &["--prefix", "2001:db8::/32"]), "choose another --prefix"),
+        (
+            run("bnid", &[]),
+            "choose one of dns64d, unbound, bind, pdns-recursor, knot-resolver, coredns, totd",
+        ),
+    ] {
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(reason) && text.lines().count() == 1, "{text}");
+    }
+}
+
+#[test]
+fn installed_peers_run_and_tell_what_they_use_and_count() {
+    let _alone = alone();
+    let auth = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let (_auth, _) = Background::start(command(&["auth", "--listen", &auth, "--io", "udp"]), "ready");
+    for peer in listed() {
+        let name = peer["name"].as_str().unwrap();
+        if let Some(missing) = peer["error"].as_str() {
+            println!("SKIPPED {missing}");
+            continue;
+        }
+        if name.starts_with("mtd64") {
+            println!("SKIPPED {name}: it is started by hand");
+            continue;
+        }
+        run(name, &auth);
+    }
+}
+
+/// Runs a peer until it has told what it uses, and ends it as Ctrl-C does.
+fn run(name: &str, auth: &str) {
+    let listen = std::net::UdpSocket::bind("[::1]:0").unwrap().local_addr().unwrap().to_string();
+    let mut peers =
+        command(&["peers", "run", name, "--json", "--statistics", "--watch", "0.3", "--cpus", "0"]);
+    let mut child =
+        peers.args(["--auth", auth, "--listen", &listen]).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value {
+        let line = lines.next().unwrap_or_else(|| panic!("{name} ended")).unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    let ready = next();
+    assert_eq!((ready["event"].as_str(), ready["name"].as_str()), (Some("ready"), Some(name)), "{ready}");
+    let used = next();
+    assert!(used["event"] == "use" && used["memory_octets"].as_u64() > Some(1 << 20), "{name}: {used}");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let counted = std::iter::repeat_with(&mut next).find(|line| line["event"] == "statistics").unwrap();
+    let text = counted["text"].as_str().unwrap();
+    let tells = !matches!(name, "bind" | "coredns" | "totd");
+    assert!(!tells || text.lines().count() > 5, "{name}: {text}");
+    assert!(child.wait().unwrap().success(), "{name}");
+    let server = format!("/proc/{}", ready["pid"]);
+    assert!(!std::path::Path::new(&server).exists(), "{name} is still there");
+}
