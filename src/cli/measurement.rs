@@ -78,7 +78,7 @@ impl SearchOptions {
             Some(ModeArg::Rfc8219) => Mode::Rfc8219,
             Some(ModeArg::Verify) => Mode::Verify,
             Some(ModeArg::Fixed) => Mode::Fixed { trials: 1 },
-            None => preset.mode,
+            None => preset.mode.clone(),
         };
         let mut plan = Plan {
             trial_ns: self.duration.map_or(preset.trial_ns, |duration| duration.as_nanos() as u64),
@@ -86,7 +86,7 @@ impl SearchOptions {
             width_pct: self.width.unwrap_or(preset.width_pct),
             range_qps: [self.min_rate.unwrap_or(preset.range_qps[0]), max_rate_qps],
             mode,
-            ..preset
+            ..preset.clone()
         };
         if plan != preset {
             plan.preset = "custom";
