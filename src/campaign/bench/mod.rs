@@ -5,9 +5,11 @@ mod fitness;
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use engine::record::{Dut, Environment, Results, Run, SCHEMA, Settings, State};
-use engine::search::{Found, Next, Point, TrialInput, bracket, loss_inversions, next};
-use engine::statistics::summarize;
+use engine::record::{Dut, Environment, GoalResult, Results, Run, SCHEMA, Settings, State};
+use engine::search::{
+    Found, Mode, Next, Point, SearchSpec, TrialInput, bracket, goal_bounds, loss_inversions, next,
+};
+use engine::statistics::{steadiness, summarize, summarize_goals};
 
 use super::certificate::store::Stored;
 use super::progress::{Doing, Progress, short_duration, trial_line};
@@ -89,6 +91,8 @@ pub fn empty_results(kind: &str) -> Results {
         latency_trial: None,
         observed: None,
         summary: None,
+        goals: Vec::new(),
+        steadiness: None,
         bottleneck: None,
         verdict: None,
         checklist: Vec::new(),
@@ -153,6 +157,7 @@ impl Bench<'_> {
             run.trials.push(tried.trial.clone());
             run.qps = bracket(&spec, &history).passed_qps;
             run.loss_inversions = loss_inversions(&history);
+            run.goals = goal_results(&spec, &history);
             self.keep(results, &phase, &tried)?;
             self.settle();
         };
@@ -282,6 +287,15 @@ fn summarize_runs(results: &mut Results) {
     let rates: Vec<u64> = complete.iter().map(|run| run.qps).collect();
     let width = complete.iter().map(|run| run.stop_width_qps).max().unwrap_or(0);
     results.summary = summarize(&rates, width);
+    results.goals = summarize_goals(&results.settings, &results.runs);
+    results.steadiness = steadiness(&results.runs, &results.goals);
+}
+
+fn goal_results(spec: &SearchSpec, history: &[Point]) -> Vec<GoalResult> {
+    match &spec.mode {
+        Mode::Mlr(goals) => goal_bounds(spec, goals, history).into_iter().map(GoalResult::from).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn unfit(results: &Results, rate_qps: u64) -> String {
