@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use engine::record::Outcome;
+use engine::record::{Goal, Outcome};
 use engine::search::{Mode, Point, SearchSpec, rehearse};
 
 use super::observed::LENGTH_NS as OBSERVING_NS;
@@ -109,6 +109,14 @@ impl Plan {
             Mode::Verify => "verify",
             Mode::Fixed { .. } => "fixed",
             Mode::Mlr(_) => "mlr",
+        }
+    }
+
+    /// Its goals, for the record; none but with [`Mode::Mlr`].
+    pub fn goals(&self) -> Vec<Goal> {
+        match &self.mode {
+            Mode::Mlr(goals) => goals.iter().map(Goal::from).collect(),
+            _ => Vec::new(),
         }
     }
 

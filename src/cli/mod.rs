@@ -5,6 +5,7 @@ pub mod bench;
 mod certificates;
 mod common;
 pub mod echo;
+mod goals;
 mod io;
 pub mod lab;
 mod measurement;
