@@ -9,6 +9,7 @@ mod charts;
 mod clean;
 mod csv;
 mod figures;
+mod goals;
 mod html;
 mod latex;
 mod load;
