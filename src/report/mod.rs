@@ -7,6 +7,7 @@
 mod caveats;
 mod charts;
 mod clean;
+pub mod compare;
 mod csv;
 mod figures;
 mod goals;
