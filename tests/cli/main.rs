@@ -3,6 +3,7 @@
 
 mod auth;
 mod bench;
+mod compare;
 mod counters;
 mod echo;
 mod faults;
@@ -20,9 +21,19 @@ fn help_names_every_command_and_gives_examples() {
     let output = sextant(&["--help"]);
     assert!(output.status.success());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for command in
-        ["bench", "trial", "search", "selftest", "auth", "preflight", "peers", "echo", "lab", "report"]
-    {
+    for command in [
+        "bench",
+        "trial",
+        "search",
+        "selftest",
+        "auth",
+        "preflight",
+        "peers",
+        "echo",
+        "lab",
+        "report",
+        "compare",
+    ] {
         assert!(text.contains(command), "{command} is missing in:\n{text}");
         let help = sextant(&[command, "--help"]);
         assert!(help.status.success() && help.stdout.len() > 200, "{command} --help");
