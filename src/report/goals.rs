@@ -28,13 +28,14 @@ fn allowed(goal: &Goal) -> String {
 pub fn goal_lines(results: &Results) -> Vec<(String, String)> {
     let of = |(goal, found): (&Goal, &engine::record::GoalSummary)| {
         let bounds = format!(
-            "median {} ({} to {}), conditional throughput {}",
+            "median {} ({} to {}), conditional throughput {}{}",
             rate(found.lower.median),
             rate_of(found.lower.min),
             rate_of(found.lower.max),
-            rate(found.conditional_median_qps)
+            rate(found.conditional_median_qps),
+            if goal.exceed_pct > 0.0 { format!("; {}", allowed(goal)) } else { String::new() }
         );
-        (format!("Goal: {}", allowed(goal)), bounds)
+        (format!("Goal of {} % loss", short(goal.loss_pct)), bounds)
     };
     results.settings.goals.iter().zip(&results.goals).map(of).collect()
 }

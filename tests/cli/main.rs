@@ -57,6 +57,10 @@ fn bad_usage_ends_with_2_and_says_what_is_wrong() {
         (sextant(&["bench", "--peer", "bnid"]), "there is no peer 'bnid'"),
         (sextant(&["bench", "--min-rate", "9", "--max-rate", "8"]), "--min-rate is above"),
         (sextant(&["bench", "--dut", "nowhere"]), "[ADDR]:PORT"),
+        (sextant(&["bench", "--search", "verify", "--goals", "csit"]), "are for --search mlr"),
+        (sextant(&["bench", "--goals", "csit", "--duration", "5"]), "the goals of csit fix the length"),
+        (sextant(&["bench", "--goal", "los=1"]), "not one of loss"),
+        (sextant(&["bench", "--goal", "initial=9,final=8"]), "must not exceed final"),
         (sextant(&["report", "/nonexistent"]), "/nonexistent"),
     ] {
         let text = stderr(&output);

@@ -24,7 +24,7 @@ pub struct Summary {
 /// How steady the results of a measurement are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steadiness {
-    /// How the rates of the runs moved from the first third to the last, in percent of the first.
+    /// How the rates of the runs moved from the first third to the last, in percent of the first; absent with fewer than five.
     pub drift_pct: Option<f64>,
     /// How probable at least so much order among the runs is by chance (Kendall's tau, two-sided), from 0 to 1.
     pub drift_p_value: Option<f64>,

@@ -12,13 +12,16 @@ pub struct Drift {
     pub p_value: f64,
 }
 
+/// Of fewer values no order is improbable enough: four rise or fall by chance once in twelve times.
+const VALUES_MIN: usize = 5;
+
 /// The drift over values in the order they were taken: the first, middle and last third are the sentinels. `None` with fewer than
-/// three, or if the first third is 0.
+/// five, or if the first third is 0.
 pub fn drift(in_order: &[f64]) -> Option<Drift> {
     let third = in_order.len() / 3;
-    let start = median(in_order.get(..third.max(1))?)?;
-    let end = median(&in_order[in_order.len() - third.max(1)..])?;
-    (third > 0 && start > 0.0)
+    let start = median(&in_order[..third])?;
+    let end = median(&in_order[in_order.len() - third..])?;
+    (in_order.len() >= VALUES_MIN && start > 0.0)
         .then(|| Drift { change_pct: (end / start - 1.0) * 100.0, p_value: kendall_p_value(in_order) })
 }
 
@@ -104,7 +107,7 @@ mod tests {
         assert!(drift_of_falling.p_value < 0.001);
         let noise = drift(&[5.0, 7.0, 6.0, 6.5, 5.5, 6.0]).unwrap();
         assert!(noise.p_value > 0.5);
-        assert_eq!(drift(&[3.0; 3]), Some(Drift { change_pct: 0.0, p_value: 1.0 }));
-        assert_eq!((drift(&[1.0, 2.0]), drift(&[0.0; 6]), drift(&[])), (None, None, None));
+        assert_eq!(drift(&[3.0; 5]), Some(Drift { change_pct: 0.0, p_value: 1.0 }));
+        assert_eq!((drift(&[1.0, 2.0, 3.0, 4.0]), drift(&[0.0; 6]), drift(&[])), (None, None, None));
     }
 }
