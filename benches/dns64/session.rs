@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use engine::search::{Mode, Next, Point, SearchSpec, bracket, next};
+use engine::search::{Mode, Next, Point, SearchSpec, TrialInput, bracket, next};
 use sextant::lab::observe::ProcessCounters;
 use sextant::lab::peers::Peer;
 
@@ -105,12 +105,13 @@ impl Session<'_> {
             high_qps: ((most_qps * RANGE.1) as u64).max(20),
             width_pct: self.options.width_pct,
             voids_max: VOIDS_MAX,
+            trial_ns: self.options.search.as_nanos() as u64,
         };
         let (mut history, mut steal_pct) = (Vec::<Point>::new(), 0.0f64);
         let began = Instant::now();
         let found = loop {
             match next(&spec, &history) {
-                Next::Try(qps) if began.elapsed() < SEARCH_MAX => {
+                Next::Try(TrialInput { rate_qps: qps, .. }) if began.elapsed() < SEARCH_MAX => {
                     let told = self.ask(MISSES, Some(qps), self.options.search)?;
                     history.push(told.point);
                     steal_pct = steal_pct.max(told.steal_pct);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use engine::search::{Mode, SearchSpec, trials_expected};
+use engine::record::{Goal, Outcome};
+use engine::search::{Mode, Point, SearchSpec, rehearse};
 
 use super::observed::LENGTH_NS as OBSERVING_NS;
 
@@ -28,11 +29,11 @@ impl Preset {
 }
 
 /// Lengths and counts of a bench.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The preset's name, or `custom` where options changed it.
     pub preset: &'static str,
-    /// Length of a trial in ns.
+    /// Length of a trial in ns; with goals that of the longest one.
     pub trial_ns: u64,
     /// Timeout of an answer in ns.
     pub timeout_ns: u64,
@@ -92,9 +93,10 @@ impl Plan {
     /// The search of one repetition.
     pub fn search(&self) -> SearchSpec {
         SearchSpec {
-            mode: self.mode,
+            mode: self.mode.clone(),
             low_qps: self.range_qps[0],
             high_qps: self.range_qps[1],
+            trial_ns: self.trial_ns,
             width_pct: self.width_pct,
             voids_max: VOIDS_MAX,
         }
@@ -106,27 +108,36 @@ impl Plan {
             Mode::Rfc8219 => "rfc8219",
             Mode::Verify => "verify",
             Mode::Fixed { .. } => "fixed",
+            Mode::Mlr(_) => "mlr",
         }
     }
 
-    /// About how long a trial takes; one with losses waits for late answers.
-    pub fn trial_time(&self, lossy: bool) -> Duration {
+    /// Its goals, for the record; none but with [`Mode::Mlr`].
+    pub fn goals(&self) -> Vec<Goal> {
+        match &self.mode {
+            Mode::Mlr(goals) => goals.iter().map(Goal::from).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// About how long a trial of this length takes; one with losses waits for late answers.
+    pub fn trial_time(&self, trial_ns: u64, lossy: bool) -> Duration {
         let listening = if lossy { self.listen_ns } else { 0 };
-        Duration::from_nanos(self.trial_ns + listening + self.settle_ns) + Duration::from_millis(60)
+        Duration::from_nanos(trial_ns + listening + self.settle_ns) + Duration::from_millis(60)
     }
 
     /// About how long the trials after the searches take: that at half the rate, and the last one where the AuthDNS looks at
     /// the server's queries.
     pub fn afterwards(&self, observing: bool) -> Duration {
         let observing_ns = if observing { OBSERVING_NS + self.listen_ns } else { 0 };
-        self.trial_time(false) + Duration::from_nanos(observing_ns)
+        self.trial_time(self.trial_ns, false) + Duration::from_nanos(observing_ns)
     }
 
     /// About how long `repetitions` searches take that find about `expected_qps`.
     pub fn forecast(&self, repetitions: u32, expected_qps: u64) -> Duration {
-        let trials = trials_expected(&self.search(), expected_qps);
-        // In a bisection about every other trial fails.
-        (self.trial_time(false) * (trials - trials / 2) + self.trial_time(true) * (trials / 2)) * repetitions
+        let trials = rehearse(&self.search(), expected_qps);
+        let time = |point: &Point| self.trial_time(point.duration_ns, point.outcome == Outcome::Fail);
+        trials.iter().map(time).sum::<Duration>() * repetitions
     }
 }
 
@@ -148,13 +159,13 @@ mod tests {
         let plan = Plan::new(Preset::Quick, SECOND_NS, 100_000);
         let looking = plan.afterwards(true) - plan.afterwards(false);
         assert_eq!(looking, Duration::from_nanos(OBSERVING_NS + plan.listen_ns));
-        assert_eq!(plan.afterwards(false), plan.trial_time(false));
+        assert_eq!(plan.afterwards(false), plan.trial_time(plan.trial_ns, false));
     }
 
     #[test]
     fn the_rfc8219_preset_keeps_its_lengths() {
         let plan = Plan::new(Preset::Rfc8219, SECOND_NS, 100_000);
-        assert_eq!((plan.trial_ns, plan.repetitions, plan.mode), (60 * SECOND_NS, 20, Mode::Rfc8219));
+        assert_eq!((plan.trial_ns, plan.repetitions, &plan.mode), (60 * SECOND_NS, 20, &Mode::Rfc8219));
         assert!(plan.forecast(20, 50_000) > Duration::from_secs(3 * 3600));
     }
 }

@@ -9,6 +9,7 @@ use engine::record::{Dut, Environment, Results, Settings};
 use engine::search::Mode;
 
 use super::common::{Failure, print, print_json, rate, seconds};
+use super::goals::GoalOptions;
 use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::certificate::store::Stored;
@@ -34,6 +35,8 @@ pub struct SearchOptions {
     /// How to search [preset: verify or rfc8219]
     #[arg(long = "search", value_enum, value_name = "MODE")]
     pub mode: Option<ModeArg>,
+    #[command(flatten)]
+    pub goals: GoalOptions,
     /// Stop when the bracket is narrower than this share of the rate, in percent [preset: 2 or 0.5]
     #[arg(long, value_name = "PERCENT")]
     pub width: Option<f64>,
@@ -58,6 +61,8 @@ pub enum ModeArg {
     Rfc8219,
     /// Bisection, a rate fails only when it failed twice.
     Verify,
+    /// MLRsearch (RFC 9971): several loss goals at once, from short trials to full-length ones.
+    Mlr,
     /// Trials at --max-rate only.
     Fixed,
 }
@@ -74,28 +79,38 @@ impl SearchOptions {
         let usage = |message: &str| Failure::new(EXIT_USAGE, message);
         let max_rate_qps = self.max_rate.unwrap_or(MAX_RATE_QPS);
         let preset = Plan::new(self.preset, timeout_ns, max_rate_qps);
+        let width_pct = self.width.unwrap_or(preset.width_pct);
+        if !(0.01..=50.0).contains(&width_pct) {
+            return Err(usage("--width must be from 0.01 to 50 percent"));
+        }
+        let mut trial_ns = self.duration.map_or(preset.trial_ns, |duration| duration.as_nanos() as u64);
         let mode = match self.mode {
+            Some(ModeArg::Rfc8219 | ModeArg::Verify | ModeArg::Fixed) if self.goals.are_given() => {
+                return Err(usage("--goals and --goal are for --search mlr"));
+            }
             Some(ModeArg::Rfc8219) => Mode::Rfc8219,
             Some(ModeArg::Verify) => Mode::Verify,
             Some(ModeArg::Fixed) => Mode::Fixed { trials: 1 },
-            None => preset.mode,
+            None if !self.goals.are_given() => preset.mode.clone(),
+            Some(ModeArg::Mlr) | None => {
+                let goals = self.goals.resolve(trial_ns, width_pct, self.duration.is_some())?;
+                trial_ns = goals.iter().map(|goal| goal.final_ns).max().unwrap_or(trial_ns);
+                Mode::Mlr(goals)
+            }
         };
         let mut plan = Plan {
-            trial_ns: self.duration.map_or(preset.trial_ns, |duration| duration.as_nanos() as u64),
+            trial_ns,
             repetitions: self.repetitions.unwrap_or(preset.repetitions),
-            width_pct: self.width.unwrap_or(preset.width_pct),
+            width_pct,
             range_qps: [self.min_rate.unwrap_or(preset.range_qps[0]), max_rate_qps],
             mode,
-            ..preset
+            ..preset.clone()
         };
         if plan != preset {
             plan.preset = "custom";
         }
         if plan.range_qps[0] > plan.range_qps[1] {
             return Err(usage(&format!("--min-rate is above --max-rate ({max_rate_qps} q/s)")));
-        }
-        if !(0.01..=50.0).contains(&plan.width_pct) {
-            return Err(usage("--width must be from 0.01 to 50 percent"));
         }
         Ok(plan)
     }
@@ -115,6 +130,7 @@ impl SearchOptions {
         Settings {
             preset: plan.preset.into(),
             search: plan.mode_name().into(),
+            goals: plan.goals(),
             repetitions: plan.repetitions,
             trial_s: plan.trial_ns as f64 / 1e9,
             settle_s: plan.settle_ns as f64 / 1e9,

@@ -4,7 +4,9 @@ pub mod auth;
 pub mod bench;
 mod certificates;
 mod common;
+pub mod compare;
 pub mod echo;
+mod goals;
 mod io;
 pub mod lab;
 mod measurement;
@@ -76,6 +78,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Render the report of a result directory again
     Report(report::Args),
+    /// Better, same or worse: two results, or where a history of them jumps
+    Compare(compare::CompareArgs),
 }
 
 /// Parses the command line, does what it asks and returns the exit code.
@@ -99,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Peers(args) => peers::run(&args)
             .map_err(|error| Failure::new(error.exit_code(), error))
             .map(|()| ExitCode::SUCCESS),
+        Command::Compare(args) => compare::run(&args),
         Command::Report(args) => {
             report::run(&args).map_err(|error| Failure::new(EXIT_USAGE, error)).map(|()| ExitCode::SUCCESS)
         }

@@ -62,6 +62,9 @@ fn search(settings: &Settings) -> String {
             "Bisection: a trial that passes raises the lower bound, one that fails lowers the upper bound"
         }
         "verify" => "Bisection with verification: only a rate that failed twice lowers the upper bound",
+        "mlr" => {
+            "MLRsearch (RFC 9971): each rate is judged by all trials at it, first short ones far apart, then full-length ones"
+        }
         "fixed" => "The rate was given, not searched",
         _ => "A search raised the rate after trials that passed and lowered it after trials that failed",
     };

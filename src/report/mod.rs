@@ -7,8 +7,10 @@
 mod caveats;
 mod charts;
 mod clean;
+pub mod compare;
 mod csv;
 mod figures;
+mod goals;
 mod html;
 mod latex;
 mod load;

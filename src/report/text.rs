@@ -4,6 +4,7 @@ use engine::record::{Results, Severity, Trial};
 
 use super::caveats::caveats;
 use super::clean::{printable, shortened};
+use super::goals::{goal_lines, steadiness};
 use super::number::{count, percent, plural, rate, rate_of, time_of};
 use super::observed::summary;
 use super::select::{Tally, every_trial};
@@ -43,6 +44,12 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     }
     if !results.runs.is_empty() {
         add("Rates found", rates(results));
+    }
+    for (label, value) in goal_lines(results) {
+        add(&label, value);
+    }
+    if let Some(steady) = results.steadiness.as_ref().and_then(steadiness) {
+        add("Steadiness", steady);
     }
     if let Some(trial) = &results.latency_trial {
         add(&format!("Latency at {}", rate_of(trial.rate_qps)), latency(trial));

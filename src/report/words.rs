@@ -5,6 +5,7 @@ use std::time::Duration;
 use engine::record::{CertificateUse, Results, SelfTest, State, Summary};
 
 use super::clean::printable;
+use super::goals::without;
 use super::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, time_of};
 
 /// The server and its version; where it is not ours and states none, its address.
@@ -87,10 +88,11 @@ fn rate_sentence(results: &Results, summary: &Summary) -> String {
     let safe =
         if at_ceiling(results) { format!("at least {}", rate_of(summary.p1)) } else { rate_of(summary.p1) };
     if summary.n == 1 {
-        return format!("{name} answered {safe} without losing a query, in one run.");
+        return format!("{name} answered {safe} {}, in one run.", without(results));
     }
     format!(
-        "{name} answered {safe} without losing a query in {} {} (median {}; the runs lie {} apart).",
+        "{name} answered {safe} {} in {} {} (median {}; the runs lie {} apart).",
+        without(results),
         if summary.n <= 100 { "every one of" } else { "99 % of" },
         plural(summary.n, "run", "runs"),
         rate(summary.median),

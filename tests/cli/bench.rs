@@ -70,6 +70,28 @@ fn the_embedded_lab_is_measured() {
 }
 
 #[test]
+fn several_goals_are_searched_at_once() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("record");
+    let arguments = ["bench", "--path", "loopback", "--search", "mlr", "--out", out.to_str().unwrap()];
+    let output = sextant(&[&arguments, &SMALL[..]].concat());
+    let results = record(&out);
+    assert_eq!((results.settings.search.as_str(), results.settings.goals.len()), ("mlr", 3));
+    if let State::Failed(reason) = &results.state {
+        println!("SKIPPED: the machine was too busy to measure: {reason}");
+        return;
+    }
+    assert_eq!(results.goals.len(), 3);
+    for run in &results.runs {
+        assert_eq!((run.goals.len(), run.goals[0].lower_qps.unwrap_or(0)), (3, run.qps));
+        let lengths: Vec<f64> = run.trials.iter().map(|trial| trial.duration_s).collect();
+        assert!(lengths.iter().all(|length| (0.2..0.35).contains(length)), "{lengths:?}");
+    }
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Goal of 0.01 % loss"));
+}
+
+#[test]
 fn real_peers_are_measured() {
     let _alone = alone();
     for peer in ["unbound", "bind", "pdns-recursor", "knot-resolver", "coredns", "totd"] {

@@ -3,6 +3,7 @@
 
 mod auth;
 mod bench;
+mod compare;
 mod counters;
 mod echo;
 mod faults;
@@ -21,9 +22,19 @@ fn help_names_every_command_and_gives_examples() {
     let output = sextant(&["--help"]);
     assert!(output.status.success());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for command in
-        ["bench", "trial", "search", "selftest", "auth", "preflight", "peers", "echo", "lab", "report"]
-    {
+    for command in [
+        "bench",
+        "trial",
+        "search",
+        "selftest",
+        "auth",
+        "preflight",
+        "peers",
+        "echo",
+        "lab",
+        "report",
+        "compare",
+    ] {
         assert!(text.contains(command), "{command} is missing in:\n{text}");
         let help = sextant(&[command, "--help"]);
         assert!(help.status.success() && help.stdout.len() > 200, "{command} --help");
@@ -47,6 +58,10 @@ fn bad_usage_ends_with_2_and_says_what_is_wrong() {
         (sextant(&["bench", "--peer", "bnid"]), "there is no peer 'bnid'"),
         (sextant(&["bench", "--min-rate", "9", "--max-rate", "8"]), "--min-rate is above"),
         (sextant(&["bench", "--dut", "nowhere"]), "[ADDR]:PORT"),
+        (sextant(&["bench", "--search", "verify", "--goals", "csit"]), "are for --search mlr"),
+        (sextant(&["bench", "--goals", "csit", "--duration", "5"]), "the goals of csit fix the length"),
+        (sextant(&["bench", "--goal", "los=1"]), "not one of loss"),
+        (sextant(&["bench", "--goal", "initial=9,final=8"]), "must not exceed final"),
         (sextant(&["report", "/nonexistent"]), "/nonexistent"),
     ] {
         let text = stderr(&output);

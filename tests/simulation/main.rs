@@ -9,7 +9,7 @@ mod lab;
 
 use engine::pacer::SECOND_NS;
 use engine::record::{Outcome, Trial};
-use engine::search::{Mode, Next, Point, SearchSpec, loss_inversions, next};
+use engine::search::{Mode, Next, Point, SearchSpec, TrialInput, loss_inversions, next};
 use engine::trial::Validity;
 use lab::{Lab, Planted};
 use net::sim::Conditions;
@@ -24,13 +24,20 @@ const LOSSY: Conditions = Conditions { loss_ppm: 50, ..CLEAN };
 
 /// Searches the planted server and returns a row of the table.
 fn search(name: &str, mode: Mode, planted: Planted) -> String {
-    let spec = SearchSpec { mode, low_qps: 10, high_qps: 40_000, width_pct: 1.0, voids_max: 3 };
+    let spec = SearchSpec {
+        mode,
+        low_qps: 10,
+        high_qps: 40_000,
+        trial_ns: SECOND_NS / 2,
+        width_pct: 1.0,
+        voids_max: 3,
+    };
     let mut history: Vec<Point> = Vec::new();
     let mut trials: Vec<Trial> = Vec::new();
     let found = loop {
         match next(&spec, &history) {
-            Next::Try(rate_qps) => {
-                let trial = Lab::new(planted, history.len() as u64).trial(rate_qps, SECOND_NS / 2);
+            Next::Try(TrialInput { rate_qps, duration_ns }) => {
+                let trial = Lab::new(planted, history.len() as u64).trial(rate_qps, duration_ns);
                 history.push(Point::of(&trial, Validity::Strict));
                 trials.push(trial);
             }

@@ -3,11 +3,16 @@
 //! The fields of [`Trial`] and [`Results`] are the schema of `results.json`, version [`SCHEMA`]. Fields may be added
 //! within a version; none changes its meaning.
 
+mod goals;
+mod summary;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::identifiers::Analysis;
+pub use goals::{Goal, GoalResult, GoalSummary};
+pub use summary::{MedianInterval, Steadiness, Summary};
 
 /// The version of the schema that this code writes.
 pub const SCHEMA: u32 = 1;
@@ -44,6 +49,12 @@ pub struct Results {
     pub observed: Option<Analysis>,
     /// Over the runs that found a rate.
     pub summary: Option<Summary>,
+    /// The same for each goal of the search, in the order of the settings; empty where it had none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<GoalSummary>,
+    /// How steady the results are; absent before two runs have come to their end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steadiness: Option<Steadiness>,
     /// What limited the rate.
     pub bottleneck: Option<Bottleneck>,
     /// The result in plain words.
@@ -88,11 +99,14 @@ pub struct Dut {
 pub struct Settings {
     /// `quick`, `rfc8219`, or `custom` where options changed a preset.
     pub preset: String,
-    /// `rfc8219`, `verify` or `fixed`.
+    /// `rfc8219`, `verify`, `mlr` or `fixed`.
     pub search: String,
+    /// The goals of `mlr`; the first is the one that the rates of the runs are about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<Goal>,
     /// Repetitions of the search that were planned.
     pub repetitions: u32,
-    /// Length of a trial in seconds.
+    /// Length of a trial in seconds; of `mlr` the longest.
     pub trial_s: f64,
     /// Timeout in seconds.
     pub timeout_s: f64,
@@ -196,6 +210,9 @@ pub struct Run {
     pub at_ceiling: bool,
     /// A lower rate failed where a higher one passed: how often.
     pub loss_inversions: u32,
+    /// The bounds for each goal of the settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<GoalResult>,
     /// In the order they were run.
     pub trials: Vec<Trial>,
 }
@@ -425,34 +442,6 @@ pub struct Observation {
     pub auth_socket_drops: Option<u64>,
     /// Queries at the AuthDNS for each query of the Measurer; 2.0 is expected where no name has a AAAA.
     pub auth_queries_per_query: Option<f64>,
-}
-
-/// Over all runs (RFC 8219 section 12; percentiles as RFC 2330 11.3 defines them).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the definition; rates in q/s")]
-pub struct Summary {
-    pub n: usize,
-    pub median: f64,
-    pub p1: u64,
-    pub p99: u64,
-    pub min: u64,
-    pub max: u64,
-    /// (max - min) / median * 100 (Lencse and Pivoda, *Checking and Increasing the Accuracy of the Dns64perf++
-    /// Measurement Tool*, equation 3).
-    pub dispersion_pct: f64,
-    /// Order-statistic confidence interval of the median, where n allows one.
-    pub median_interval: Option<MedianInterval>,
-    /// The widest stop width of the runs, in q/s (RFC 9693 6: the error of the search).
-    pub stop_width_qps: u64,
-}
-
-/// A distribution-free confidence interval of a median.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the definition; rates in q/s")]
-pub struct MedianInterval {
-    pub low: u64,
-    pub high: u64,
-    pub confidence_pct: f64,
 }
 
 /// What limited the rate.

@@ -1,10 +1,16 @@
 //! The rate search: from the trials so far to the next one. A pure function, so that a search can be replayed.
 
+mod goal;
+mod mlr;
+
+pub use goal::Goal;
+pub use mlr::{GoalBounds, goal_bounds};
+
 use crate::record::{Outcome, Trial};
 use crate::trial::Validity;
 
 /// How to search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
     /// Bisection, every trial counts (RFC 8219 9).
     Rfc8219,
@@ -15,10 +21,12 @@ pub enum Mode {
         /// How many.
         trials: u32,
     },
+    /// MLRsearch (RFC 9971): bounds for all of these goals; the first is the one that the search's result is about.
+    Mlr(Vec<Goal>),
 }
 
 /// The search's frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SearchSpec {
     /// How.
     pub mode: Mode,
@@ -26,41 +34,66 @@ pub struct SearchSpec {
     pub low_qps: u64,
     /// The highest rate that may be tried, in q/s: what the Tester is certified for.
     pub high_qps: u64,
-    /// Stop when the bracket is narrower than this share of its lower bound, in percent.
+    /// Length of a trial in ns; the goals of [`Mode::Mlr`] have their own.
+    pub trial_ns: u64,
+    /// Stop when the bracket is narrower than this share of its lower bound, in percent; likewise.
     pub width_pct: f64,
     /// So many void trials in a row at one rate end the search.
     pub voids_max: u32,
 }
 
 /// A trial that was run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Its rate in q/s.
     pub rate_qps: u64,
+    /// The length of its schedule in ns.
+    pub duration_ns: u64,
     /// What became of it.
     pub outcome: Outcome,
-    /// It failed, but so few queries that a pause of the machine may have done it: at most [`MARGINAL_PCT`].
-    pub marginal: bool,
+    /// The share of its queries that got no valid answer in time, from 0 to 1.
+    pub loss_ratio: f64,
 }
 
-/// Up to this share of failed queries, in percent, a failure is marginal.
-pub const MARGINAL_PCT: f64 = 5.0;
+/// Up to this share of failed queries a failure is marginal: a pause of the machine may have done it.
+const MARGINAL_RATIO: f64 = 0.05;
 
 impl Point {
     /// What a trial says to the search.
     pub fn of(trial: &Trial, validity: Validity) -> Self {
         let failed = trial.scheduled.saturating_sub(validity.counted(trial));
-        let marginal =
-            trial.outcome == Outcome::Fail && failed as f64 <= trial.scheduled as f64 * MARGINAL_PCT / 100.0;
-        Self { rate_qps: trial.rate_qps, outcome: trial.outcome, marginal }
+        Self {
+            rate_qps: trial.rate_qps,
+            duration_ns: (trial.duration_s * 1e9).round() as u64,
+            outcome: trial.outcome,
+            loss_ratio: failed as f64 / trial.scheduled.max(1) as f64,
+        }
     }
+
+    fn is_marginal(&self) -> bool {
+        self.loss_ratio <= MARGINAL_RATIO
+    }
+
+    /// Whether it was run as the other one and ended so.
+    fn repeats(&self, other: &Self) -> bool {
+        (self.rate_qps, self.duration_ns, self.outcome) == (other.rate_qps, other.duration_ns, other.outcome)
+    }
+}
+
+/// What a trial is told (RFC 9971: trial input).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrialInput {
+    /// The rate in q/s.
+    pub rate_qps: u64,
+    /// The length of the schedule in ns.
+    pub duration_ns: u64,
 }
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Run a trial at this rate.
-    Try(u64),
+    /// Run this trial.
+    Try(TrialInput),
     /// The search is over.
     Found(Found),
     /// The Tester failed too often at this rate: nothing can be said of the server.
@@ -89,6 +122,14 @@ pub struct Bracket {
 
 /// What the trials so far say.
 pub fn bracket(spec: &SearchSpec, history: &[Point]) -> Bracket {
+    if let Mode::Mlr(goals) = &spec.mode {
+        let first = goal_bounds(spec, &goals[..goals.len().min(1)], history);
+        let of_first = |bound: fn(&GoalBounds) -> Option<u64>| first.first().and_then(bound);
+        return Bracket {
+            passed_qps: of_first(|bounds| bounds.lower_qps).unwrap_or(0),
+            failed_qps: of_first(|bounds| bounds.upper_qps).unwrap_or(spec.high_qps + 1),
+        };
+    }
     let mut bracket = Bracket { passed_qps: 0, failed_qps: spec.high_qps + 1 };
     let mut doubted = None;
     for point in history {
@@ -99,7 +140,7 @@ pub fn bracket(spec: &SearchSpec, history: &[Point]) -> Bracket {
                 doubted = None;
             }
             Outcome::Fail
-                if spec.mode == Mode::Verify && point.marginal && doubted != Some(point.rate_qps) =>
+                if spec.mode == Mode::Verify && point.is_marginal() && doubted != Some(point.rate_qps) =>
             {
                 doubted = Some(point.rate_qps);
             }
@@ -115,20 +156,27 @@ pub fn bracket(spec: &SearchSpec, history: &[Point]) -> Bracket {
 /// The next step of a search.
 pub fn next(spec: &SearchSpec, history: &[Point]) -> Next {
     if let Some(last) = history.last() {
-        let again = history.iter().rev().take_while(|point| **point == *last).count() as u32;
+        let again = history.iter().rev().take_while(|point| point.repeats(last)).count() as u32;
+        let same = TrialInput { rate_qps: last.rate_qps, duration_ns: last.duration_ns };
         match last.outcome {
             Outcome::Void if again >= spec.voids_max => return Next::Unfit(last.rate_qps),
-            Outcome::Void => return Next::Try(last.rate_qps),
+            Outcome::Void => return Next::Try(same),
             Outcome::Fail if spec.mode == Mode::Verify && is_doubted(spec, history) => {
-                return Next::Try(last.rate_qps);
+                return Next::Try(same);
             }
             _ => {}
         }
     }
-    let now = bracket(spec, history);
-    match spec.mode {
-        Mode::Fixed { trials } => fixed(spec, history, trials),
-        Mode::Rfc8219 | Mode::Verify => bisect(spec, now),
+    match &spec.mode {
+        Mode::Fixed { trials } => fixed(spec, history, *trials),
+        Mode::Rfc8219 | Mode::Verify => bisect(spec, bracket(spec, history)),
+        Mode::Mlr(goals) => mlr::next(spec, goals, history),
+    }
+}
+
+impl SearchSpec {
+    fn trial(&self, rate_qps: u64) -> Next {
+        Next::Try(TrialInput { rate_qps, duration_ns: self.trial_ns })
     }
 }
 
@@ -141,7 +189,7 @@ fn is_doubted(spec: &SearchSpec, history: &[Point]) -> bool {
 fn fixed(spec: &SearchSpec, history: &[Point], trials: u32) -> Next {
     let done = history.iter().filter(|point| point.outcome != Outcome::Void).count() as u32;
     if done < trials {
-        return Next::Try(spec.high_qps);
+        return spec.trial(spec.high_qps);
     }
     let passed = history.iter().all(|point| point.outcome != Outcome::Fail);
     Next::Found(Found { qps: if passed { spec.high_qps } else { 0 }, stop_width_qps: 0, at_ceiling: passed })
@@ -158,9 +206,9 @@ fn bisect(spec: &SearchSpec, bracket: Bracket) -> Next {
     }
     if failed_qps <= spec.low_qps || (passed_qps > 0 && width <= enough) {
         // Nothing above has been refused yet: the ceiling itself decides.
-        return if failed_qps > spec.high_qps { Next::Try(spec.high_qps) } else { Next::Found(found) };
+        return if failed_qps > spec.high_qps { spec.trial(spec.high_qps) } else { Next::Found(found) };
     }
-    Next::Try((passed_qps + width / 2).clamp(spec.low_qps, spec.high_qps))
+    spec.trial((passed_qps + width / 2).clamp(spec.low_qps, spec.high_qps))
 }
 
 /// How often a rate failed below one that passed.
@@ -171,149 +219,19 @@ pub fn loss_inversions(history: &[Point]) -> u32 {
     history.iter().filter(below).count() as u32
 }
 
-/// About how many trials a search takes that ends near `expected_qps`, for a forecast.
-pub fn trials_expected(spec: &SearchSpec, expected_qps: u64) -> u32 {
+/// The trials of a search that ends near `expected_qps`, for a forecast: the server answers so many and no more.
+pub fn rehearse(spec: &SearchSpec, expected_qps: u64) -> Vec<Point> {
     let mut history = Vec::new();
-    while let Next::Try(rate_qps) = next(spec, &history) {
-        let outcome = if rate_qps <= expected_qps { Outcome::Pass } else { Outcome::Fail };
-        // Near the capacity a failure is marginal.
-        let marginal =
-            outcome == Outcome::Fail && rate_qps as f64 <= expected_qps as f64 * (1.0 + MARGINAL_PCT / 100.0);
-        history.push(Point { rate_qps, outcome, marginal });
+    while let Next::Try(TrialInput { rate_qps, duration_ns }) = next(spec, &history) {
+        let loss_ratio = 1.0 - expected_qps.min(rate_qps) as f64 / rate_qps.max(1) as f64;
+        let outcome = if loss_ratio > 0.0 { Outcome::Fail } else { Outcome::Pass };
+        history.push(Point { rate_qps, duration_ns, outcome, loss_ratio });
         if history.len() > 200 {
             break;
         }
     }
-    history.len() as u32
+    history
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn spec(mode: Mode) -> SearchSpec {
-        SearchSpec { mode, low_qps: 10, high_qps: 100_000, width_pct: 1.0, voids_max: 3 }
-    }
-
-    /// Searches a server that answers everything up to `capacity` q/s.
-    fn search(spec: &SearchSpec, mut outcome: impl FnMut(u64) -> Outcome) -> (Next, Vec<Point>) {
-        let mut history = Vec::new();
-        loop {
-            match next(spec, &history) {
-                Next::Try(rate_qps) => {
-                    let outcome = outcome(rate_qps);
-                    history.push(Point { rate_qps, outcome, marginal: outcome == Outcome::Fail });
-                }
-                end => return (end, history),
-            }
-            assert!(history.len() < 100, "the search does not end");
-        }
-    }
-
-    fn up_to(capacity: u64) -> impl Fn(u64) -> Outcome {
-        move |rate| if rate <= capacity { Outcome::Pass } else { Outcome::Fail }
-    }
-
-    #[test]
-    fn the_ceiling_and_the_floor_end_the_search() {
-        let (end, history) = search(&spec(Mode::Rfc8219), up_to(1_000_000));
-        assert_eq!(end, Next::Found(Found { qps: 100_000, stop_width_qps: 0, at_ceiling: true }));
-        assert_eq!(history.last().unwrap().rate_qps, 100_000);
-        let (end, _) = search(&spec(Mode::Rfc8219), up_to(0));
-        assert_eq!(end, Next::Found(Found { qps: 0, stop_width_qps: 10, at_ceiling: false }));
-    }
-
-    #[test]
-    fn a_void_trial_is_repeated_and_many_end_the_search() {
-        let mut voids = 2;
-        let (end, history) = search(&spec(Mode::Rfc8219), |rate| {
-            if rate == 50_000 && voids > 0 {
-                voids -= 1;
-                return Outcome::Void;
-            }
-            up_to(60_000)(rate)
-        });
-        assert!(matches!(end, Next::Found(found) if found.qps <= 60_000 && found.qps > 59_000), "{end:?}");
-        assert!(history[..3].iter().all(|point| point.rate_qps == 50_000));
-        assert_eq!(search(&spec(Mode::Verify), |_| Outcome::Void).0, Next::Unfit(50_000));
-    }
-
-    #[test]
-    fn verify_wants_two_failures() {
-        let mut first = true;
-        let mut once = |rate| {
-            if rate == 50_000 && std::mem::take(&mut first) {
-                return Outcome::Fail;
-            }
-            up_to(60_000)(rate)
-        };
-        let (end, history) = search(&spec(Mode::Verify), &mut once);
-        assert!(matches!(end, Next::Found(found) if found.qps > 59_000), "{end:?}");
-        let fails_at =
-            |rate| history.iter().filter(|p| p.rate_qps == rate && p.outcome == Outcome::Fail).count();
-        assert_eq!((fails_at(50_000), fails_at(75_000)), (1, 2));
-
-        first = true;
-        let plain = |rate| {
-            if rate == 50_000 && std::mem::take(&mut first) { Outcome::Fail } else { up_to(60_000)(rate) }
-        };
-        let (end, _) = search(&spec(Mode::Rfc8219), plain);
-        assert!(
-            matches!(end, Next::Found(found) if found.qps < 50_000),
-            "one unlucky trial excludes the upper half"
-        );
-    }
-
-    #[test]
-    fn only_marginal_failures_are_verified() {
-        let fail = |marginal| Point { rate_qps: 50_000, outcome: Outcome::Fail, marginal };
-        assert_eq!(next(&spec(Mode::Verify), &[fail(true)]), Next::Try(50_000));
-        assert_eq!(next(&spec(Mode::Verify), &[fail(false)]), Next::Try(25_000));
-        let trial = |valid| Trial { outcome: Outcome::Fail, scheduled: 1000, valid, ..Trial::default() };
-        let marginal = |trial: &Trial, validity| Point::of(trial, validity).marginal;
-        assert!(marginal(&trial(950), Validity::Strict) && !marginal(&trial(949), Validity::Strict));
-        let compat = Trial { valid_compat: 999, ..trial(0) };
-        assert!(marginal(&compat, Validity::Compat) && !marginal(&compat, Validity::Strict));
-    }
-
-    #[test]
-    fn a_fixed_rate_is_tried_as_often_as_told() {
-        let (end, history) = search(&spec(Mode::Fixed { trials: 4 }), up_to(100_000));
-        assert_eq!(end, Next::Found(Found { qps: 100_000, stop_width_qps: 0, at_ceiling: true }));
-        assert_eq!(history.len(), 4);
-        assert!(
-            matches!(search(&spec(Mode::Fixed { trials: 1 }), up_to(5)).0, Next::Found(found) if found.qps == 0)
-        );
-    }
-
-    #[test]
-    fn inversions_are_counted() {
-        let point = |rate_qps, outcome| Point { rate_qps, outcome, marginal: false };
-        let history = [point(10, Outcome::Fail), point(20, Outcome::Pass), point(30, Outcome::Fail)];
-        assert_eq!(loss_inversions(&history), 1);
-        assert_eq!(loss_inversions(&history[2..]), 0);
-    }
-
-    proptest! {
-        #[test]
-        fn a_steady_server_is_found_within_the_width(capacity in 10u64..99_000, verify: bool) {
-            let mode = if verify { Mode::Verify } else { Mode::Rfc8219 };
-            let (end, _) = search(&spec(mode), up_to(capacity));
-            let Next::Found(found) = end else { return Err(TestCaseError::fail(format!("{end:?}"))) };
-            prop_assert!(found.qps <= capacity);
-            prop_assert!(found.qps + found.stop_width_qps > capacity);
-            prop_assert!(found.stop_width_qps as f64 <= (found.qps as f64 * 0.01).max(1.0));
-        }
-
-        #[test]
-        fn any_server_ends_the_search(outcomes in prop::collection::vec(0u8..3, 100)) {
-            let mut outcomes = outcomes.into_iter();
-            search(&spec(Mode::Verify), |_| match outcomes.next() {
-                Some(0) => Outcome::Void,
-                Some(1) => Outcome::Pass,
-                _ => Outcome::Fail,
-            });
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,18 @@
-//! Summaries of repeated searches.
+//! Summaries of repeated searches, and what they allow to be said: intervals, comparisons, drifts and changes.
 
-use crate::record::{MedianInterval, Summary};
+mod bootstrap;
+mod changes;
+mod comparison;
+mod order;
+mod trend;
+
+pub use bootstrap::{Interval, bca};
+pub use changes::{CHANGES_MIN, Change, changes};
+pub use comparison::{Comparison, RUNS_MIN, Verdict, compare, noise_floor_pct};
+pub use order::{Side, abba};
+pub use trend::{Drift, drift};
+
+use crate::record::{GoalSummary, MedianInterval, Run, Settings, Steadiness, Summary};
 
 /// The smallest value x of sorted `values` with F(x) >= `percent` / 100 (RFC 2330 11.3); `None` if there are none.
 pub fn percentile(sorted: &[u64], percent: f64) -> Option<u64> {
@@ -25,6 +37,55 @@ pub fn summarize(rates_qps: &[u64], stop_width_qps: u64) -> Option<Summary> {
         dispersion_pct: if median > 0.0 { (max - min) as f64 / median * 100.0 } else { 0.0 },
         median_interval: median_interval(&sorted),
         stop_width_qps,
+    })
+}
+
+/// The median; `None` if there are no values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    Some((sorted.get(n.checked_sub(1)? / 2)? + sorted[n / 2]) / 2.0)
+}
+
+/// Summarizes each goal of a search over the runs that came to their end.
+pub fn summarize_goals(settings: &Settings, runs: &[Run]) -> Vec<GoalSummary> {
+    let of_goal = |(index, goal): (usize, &crate::record::Goal)| {
+        let found: Vec<_> =
+            runs.iter().filter(|run| run.complete).filter_map(|run| run.goals.get(index)).collect();
+        let rates: Vec<u64> = found.iter().map(|one| one.lower_qps.unwrap_or(0)).collect();
+        let width =
+            found.iter().filter_map(|one| Some(one.upper_qps? - one.lower_qps?.min(one.upper_qps?))).max();
+        let conditional: Vec<f64> = found.iter().map(|one| one.conditional_qps).collect();
+        Some(GoalSummary {
+            loss_pct: goal.loss_pct,
+            exceed_pct: goal.exceed_pct,
+            lower: summarize(&rates, width.unwrap_or(0))?,
+            conditional_median_qps: median(&conditional)?,
+        })
+    };
+    settings.goals.iter().enumerate().filter_map(of_goal).collect()
+}
+
+/// The loss ratios, in percent, whose goals make the noise index.
+const NOISE_GOALS_PCT: [f64; 2] = [0.0, 0.01];
+
+/// How steady the runs that came to their end are, in the order they were run; `None` before there are two.
+pub fn steadiness(runs: &[Run], goals: &[GoalSummary]) -> Option<Steadiness> {
+    let rates: Vec<f64> = runs.iter().filter(|run| run.complete).map(|run| run.qps as f64).collect();
+    let at = |loss_pct: f64| {
+        goals.iter().find(|goal| (goal.loss_pct - loss_pct).abs() < 1e-9).map(|goal| goal.lower.median)
+    };
+    let [strict, lenient] = NOISE_GOALS_PCT.map(at);
+    let drift = drift(&rates);
+    (rates.len() >= 2).then(|| Steadiness {
+        drift_pct: drift.map(|drift| drift.change_pct),
+        drift_p_value: drift.map(|drift| drift.p_value),
+        noise_floor_pct: noise_floor_pct(&rates),
+        noise_index_pct: strict
+            .zip(lenient)
+            .filter(|(strict, _)| *strict > 0.0)
+            .map(|(strict, lenient)| (lenient / strict - 1.0) * 100.0),
     })
 }
 
@@ -71,6 +132,29 @@ mod tests {
         let summary = summarize(&[5, 7, 6], 1).unwrap();
         assert_eq!((summary.median, summary.p1, summary.p99, summary.median_interval), (6.0, 5, 7, None));
         assert!(summarize(&[1, 2, 3, 4, 5, 6], 1).unwrap().median_interval.is_some());
+    }
+
+    #[test]
+    fn goals_are_summarized_and_their_gap_is_the_noise() {
+        use crate::record::{Goal, GoalResult};
+        let goal = |loss_pct| Goal { loss_pct, ..Goal::default() };
+        let settings = Settings { goals: vec![goal(0.0), goal(0.01)], ..Settings::default() };
+        let result = |lower: u64| GoalResult {
+            lower_qps: Some(lower),
+            upper_qps: Some(lower + 7),
+            conditional_qps: lower as f64 - 1.0,
+            at_ceiling: false,
+        };
+        let run =
+            |complete, a, b| Run { complete, qps: a, goals: vec![result(a), result(b)], ..Run::default() };
+        let runs = [run(true, 1000, 1100), run(true, 1010, 1111), run(false, 1, 1)];
+        let goals = summarize_goals(&settings, &runs);
+        assert_eq!((goals[0].lower.median, goals[1].lower.median), (1005.0, 1105.5));
+        assert_eq!((goals[0].conditional_median_qps, goals[1].lower.stop_width_qps), (1004.0, 7));
+        let steady = steadiness(&runs, &goals).unwrap();
+        assert!((steady.noise_index_pct.unwrap() - 10.0).abs() < 1e-9);
+        assert_eq!((steady.drift_pct, steady.noise_floor_pct), (None, None), "too few runs");
+        assert_eq!(steadiness(&runs[1..], &[]), None);
     }
 
     #[test]

@@ -5,9 +5,11 @@ mod fitness;
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use engine::record::{Dut, Environment, Results, Run, SCHEMA, Settings, State};
-use engine::search::{Found, Next, Point, bracket, loss_inversions, next};
-use engine::statistics::summarize;
+use engine::record::{Dut, Environment, GoalResult, Results, Run, SCHEMA, Settings, State};
+use engine::search::{
+    Found, Mode, Next, Point, SearchSpec, TrialInput, bracket, goal_bounds, loss_inversions, next,
+};
+use engine::statistics::{steadiness, summarize, summarize_goals};
 
 use super::certificate::store::Stored;
 use super::progress::{Doing, Progress, short_duration, trial_line};
@@ -89,6 +91,8 @@ pub fn empty_results(kind: &str) -> Results {
         latency_trial: None,
         observed: None,
         summary: None,
+        goals: Vec::new(),
+        steadiness: None,
         bottleneck: None,
         verdict: None,
         checklist: Vec::new(),
@@ -142,17 +146,18 @@ impl Bench<'_> {
         let mut history: Vec<Point> = Vec::new();
         results.runs.push(Run::default());
         let found = loop {
-            let rate_qps = match next(&spec, &history) {
-                Next::Try(rate_qps) => rate_qps,
+            let input = match next(&spec, &history) {
+                Next::Try(input) => input,
                 Next::Found(found) => break found,
                 Next::Unfit(rate_qps) => return Err(Ended::Unfit(unfit(results, rate_qps))),
             };
-            let tried = self.try_rate(results, &phase, rate_qps, Some(&history))?;
+            let tried = self.try_rate(results, &phase, input, Some(&history))?;
             history.push(Point::of(&tried.trial, self.target.validity));
             let run = results.runs.last_mut().expect("pushed above");
             run.trials.push(tried.trial.clone());
             run.qps = bracket(&spec, &history).passed_qps;
             run.loss_inversions = loss_inversions(&history);
+            run.goals = goal_results(&spec, &history);
             self.keep(results, &phase, &tried)?;
             self.settle();
         };
@@ -172,7 +177,8 @@ impl Bench<'_> {
         if half == 0 {
             return Ok(());
         }
-        let tried = self.try_rate(results, "half the rate", half, None)?;
+        let input = TrialInput { rate_qps: half, duration_ns: self.plan.trial_ns };
+        let tried = self.try_rate(results, "half the rate", input, None)?;
         results.latency_trial = Some(tried.trial.clone());
         self.keep(results, "half the rate", &tried)
     }
@@ -181,7 +187,7 @@ impl Bench<'_> {
         &mut self,
         results: &Results,
         phase: &str,
-        rate_qps: u64,
+        TrialInput { rate_qps, duration_ns }: TrialInput,
         history: Option<&[Point]>,
     ) -> Result<Tried, Ended> {
         if self.tester.stopped() {
@@ -191,13 +197,12 @@ impl Bench<'_> {
         let doing = Doing {
             phase: phase.to_owned(),
             rate_qps,
-            length: self.plan.trial_time(false),
+            length: self.plan.trial_time(duration_ns, false),
             bracket: history.map(|history| bracket(&self.plan.search(), history)),
             left: history.map(|history| self.time_left(results, history)),
         };
-        let Self { tester, target, auth, plan, progress, .. } = self;
-        let tried =
-            progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, plan.trial_ns))?;
+        let Self { tester, target, auth, progress, .. } = self;
+        let tried = progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, duration_ns))?;
         self.progress.say(&trial_line(phase, &tried.trial));
         Ok(tried)
     }
@@ -219,7 +224,8 @@ impl Bench<'_> {
         let expected =
             results.summary.as_ref().map_or(now.passed_qps.midpoint(now.failed_qps), |s| s.median as u64);
         let whole = self.plan.forecast(1, expected);
-        let this = whole.saturating_sub(self.plan.trial_time(false) * history.len() as u32);
+        let spent = history.iter().map(|point| self.plan.trial_time(point.duration_ns, false)).sum();
+        let this = whole.saturating_sub(spent);
         this + whole * self.plan.repetitions.saturating_sub(done + 1) + self.afterwards()
     }
 
@@ -281,6 +287,15 @@ fn summarize_runs(results: &mut Results) {
     let rates: Vec<u64> = complete.iter().map(|run| run.qps).collect();
     let width = complete.iter().map(|run| run.stop_width_qps).max().unwrap_or(0);
     results.summary = summarize(&rates, width);
+    results.goals = summarize_goals(&results.settings, &results.runs);
+    results.steadiness = steadiness(&results.runs, &results.goals);
+}
+
+fn goal_results(spec: &SearchSpec, history: &[Point]) -> Vec<GoalResult> {
+    match &spec.mode {
+        Mode::Mlr(goals) => goal_bounds(spec, goals, history).into_iter().map(GoalResult::from).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn unfit(results: &Results, rate_qps: u64) -> String {

@@ -14,6 +14,7 @@ mod tests;
 
 pub use outstanding::Outstanding;
 pub use sequence::{Steps, Test};
+pub(crate) use significance::two_sided;
 pub use spoofing::Spoofing;
 pub use spread::Spread;
 

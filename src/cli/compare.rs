@@ -1,0 +1,147 @@
+//! `sextant compare`: better, same or worse, with confidence.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use engine::record::Results;
+use serde::Serialize;
+
+use super::common::{Failure, print, print_json};
+use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
+use crate::report;
+use crate::report::compare::{Incomparable, Met, Named, history, pair};
+use crate::report::compare::{history_markdown, history_text, pair_markdown, pair_text};
+
+/// Options of `sextant compare`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant compare results/before results/after
+  sextant compare results/before results/after --fail-if 'worse>2%' --markdown
+      for CI: 0 if B is certainly not worse by so much, 1 if it is, 3 if the runs do not tell
+  sextant compare --history results/*
+      where the results over time jump, and stay")]
+pub struct CompareArgs {
+    /// The result directory that the other is held against, then the other; with --history any number
+    #[arg(value_name = "DIR", required = true)]
+    directories: Vec<PathBuf>,
+    /// Look for change points over all results, by the time they were measured
+    #[arg(long)]
+    history: bool,
+    /// Another result of the server of A: what differs between the two is noise (A/A)
+    #[arg(long, value_name = "DIR", conflicts_with = "history")]
+    aa: Option<PathBuf>,
+    /// Differences up to so many percent do not matter; noise and stop width raise it
+    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = percent)]
+    threshold: f64,
+    /// End with 1 if this is so and with 3 if the runs do not tell: 'worse>2%'
+    #[arg(long, value_name = "CONDITION", value_parser = parse_condition)]
+    fail_if: Option<WorseBy>,
+    /// Write Markdown, for a pull request
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `worse>PERCENT%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct WorseBy {
+    pct: f64,
+}
+
+fn parse_condition(text: &str) -> Result<WorseBy, String> {
+    let form = "write worse>PERCENT%, for example 'worse>2%', in quotes";
+    let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let number = compact.strip_prefix("worse>").and_then(|rest| rest.strip_suffix('%')).ok_or(form)?;
+    percent(number).map(|pct| WorseBy { pct })
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let share = text.trim_end_matches('%').parse::<f64>().ok().filter(|share| (0.0..=99.0).contains(share));
+    share.ok_or_else(|| format!("'{text}' is not a percentage from 0 to 99"))
+}
+
+/// Compares, prints what follows, and says it by the exit code too.
+///
+/// # Errors
+/// A record cannot be read, or the results cannot be compared.
+pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let names: Vec<String> = args.directories.iter().map(|dir| dir.display().to_string()).collect();
+    let results = args.directories.iter().map(|dir| load(dir)).collect::<Result<Vec<_>, _>>()?;
+    let named: Vec<Named<'_>> =
+        names.iter().zip(&results).map(|(name, results)| Named { name, results }).collect();
+    let met =
+        |worse_by: &dyn Fn(f64) -> Met| args.fail_if.map_or(Met::No, |condition| worse_by(condition.pct));
+    let met = if args.history {
+        let found = history(&named, args.threshold).map_err(incomparable)?;
+        args.show(&found, history_text, history_markdown)?;
+        met(&|pct| found.worse_by(pct))
+    } else {
+        let [a, b] = named[..] else {
+            let message = format!("give two result directories, not {}; for more use --history", named.len());
+            return Err(Failure::new(EXIT_USAGE, message));
+        };
+        distinct(&args.directories[0], &args.directories[1])?;
+        let again = args.aa.as_ref().map(|dir| load(dir).map(|results| (dir.display().to_string(), results)));
+        let again = again.transpose()?;
+        let again = again.as_ref().map(|(name, results)| Named { name, results });
+        let found = pair(a, b, again, args.threshold).map_err(incomparable)?;
+        args.show(&found, pair_text, pair_markdown)?;
+        met(&|pct| found.worse_by(pct))
+    };
+    Ok(ExitCode::from(match met {
+        Met::No => 0,
+        Met::Yes => EXIT_FAILED,
+        Met::Unknown => EXIT_UNFIT,
+    }))
+}
+
+impl CompareArgs {
+    fn show<T: Serialize>(
+        &self,
+        found: &T,
+        text: fn(&T) -> String,
+        markdown: fn(&T) -> String,
+    ) -> Result<(), Failure> {
+        match (self.json, self.markdown) {
+            (true, _) => print_json(found),
+            (_, true) => print(&markdown(found)),
+            _ => print(&text(found)),
+        }
+    }
+}
+
+fn load(directory: &Path) -> Result<Results, Failure> {
+    report::load(directory).map_err(|error| Failure::new(EXIT_USAGE, error))
+}
+
+fn incomparable(why: Incomparable) -> Failure {
+    Failure::new(EXIT_USAGE, why)
+}
+
+/// A result compared with itself is the same for certain, which says nothing.
+fn distinct(a: &Path, b: &Path) -> Result<(), Failure> {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(first), Ok(second)) if first == second => {
+            let message = format!("{}: given twice; give two results", b.display());
+            Err(Failure::new(EXIT_USAGE, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_is_one_form() {
+        assert_eq!(parse_condition("worse > 2.5 %"), Ok(WorseBy { pct: 2.5 }));
+        for text in ["worse>2", "better>2%", "worse", "worse>x%", "worse>100%", "worse>-1%"] {
+            assert!(parse_condition(text).is_err(), "{text}");
+        }
+    }
+}
