@@ -57,7 +57,18 @@ impl XdpService {
     /// # Errors
     /// The queue is in use, the memory cannot be locked, the device went down.
     pub fn ring(&mut self, queue: u32) -> Result<ServiceRing, XdpError> {
-        let socket = bind_queue(&mut self.redirect, &self.device, queue, self.queues, self.chunk_octets)?;
+        let frames = DEVICE_FRAMES / self.queues.next_power_of_two() as u32;
+        let frames = frames.clamp(QUEUE_FRAMES_MIN, QUEUE_FRAMES_MAX);
+        let wanted = Queue {
+            device: self.device.index,
+            queue,
+            receive_frames: frames,
+            chunk_octets: self.chunk_octets,
+            send_slots: frames,
+            slot_octets: self.chunk_octets,
+            copy: self.redirect.mode() == Mode::Generic,
+        };
+        let socket = bind_queue(&mut self.redirect, &self.device, &wanted)?;
         Ok(ServiceRing { socket })
     }
 
@@ -72,29 +83,16 @@ impl XdpService {
     }
 }
 
-/// Makes the socket of a server for one of the `queues` of a device, and gives it to the program.
+/// Makes the socket of a server for a queue of a device, and gives it to the program.
 pub(super) fn bind_queue(
     redirect: &mut Redirect,
     device: &Device,
-    queue: u32,
-    queues: usize,
-    chunk_octets: u32,
+    wanted: &Queue,
 ) -> Result<XdpSocket, XdpError> {
-    let frames = DEVICE_FRAMES / queues.next_power_of_two() as u32;
-    let frames = frames.clamp(QUEUE_FRAMES_MIN, QUEUE_FRAMES_MAX);
-    let wanted = Queue {
-        device: device.index,
-        queue,
-        receive_frames: frames,
-        chunk_octets,
-        send_slots: frames,
-        slot_octets: chunk_octets,
-        copy: redirect.mode() == Mode::Generic,
-    };
     let octets = wanted.memory_octets();
-    let socket = patiently(Failed::is_busy, || XdpSocket::bind(&wanted));
-    let socket = socket.map_err(|failed| XdpError::of_queue(&device.name, queue, octets, failed))?;
-    redirect.set_socket(queue, &socket)?;
+    let socket = patiently(Failed::is_busy, || XdpSocket::bind(wanted));
+    let socket = socket.map_err(|failed| XdpError::of_queue(&device.name, wanted.queue, octets, failed))?;
+    redirect.set_socket(wanted.queue, &socket)?;
     Ok(socket)
 }
 
