@@ -1,9 +1,9 @@
 //! dns64d beside the other DNS64 servers, in one lab and one run: `make bench-dns64`.
 //!
 //! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs root, two
-//! processors and the servers' packages, takes some 20 minutes, and writes Markdown after every server, so that a run that ends early
-//! has told what it measured. Whatever [`sextant::lab::peers::all`] lists is measured, so a server in another configuration (dns64d
-//! with AF_XDP, say) needs nothing here but to be a peer of its own.
+//! processors and the servers' packages, takes 15 to 20 minutes, and writes Markdown after every server, so that a run
+//! that ends early has told what it measured. Whatever [`sextant::lab::peers::all`] lists is measured, so a server in
+//! another configuration (dns64d with AF_XDP, say) needs nothing here but to be a peer of its own.
 
 mod book;
 mod options;

@@ -53,7 +53,7 @@ impl Options {
             two_cores: true,
             search: Duration::from_secs(1),
             latency: Duration::from_millis(1500),
-            cell: Duration::from_millis(600),
+            cell: Duration::from_secs(1),
             width_pct: 5.0,
         };
         let mut words = std::env::args().skip(1);

@@ -1,4 +1,5 @@
-//! Where it is measured: a lab of namespaces with the Tester at one end, the AuthDNS at the other, and the server between them.
+//! Where it is measured: a lab of namespaces with the Tester at one end, the AuthDNS at the other, and the server
+//! between them.
 
 use std::io;
 use std::net::SocketAddr;

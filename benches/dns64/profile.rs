@@ -65,8 +65,8 @@ pub fn run(place: &mut Place, server: &dyn Peer, out: &Path) -> io::Result<()> {
 /// Starts to sample a process, a moment after the load begins.
 fn record(pid: u32, data: &Path) -> io::Result<Child> {
     let script = format!("sleep {}; exec \"$0\" \"$@\"", MARGIN.as_secs());
-    // The clock of the kernel: virtual machines often have no counter of cycles. Stacks by the unwinding tables, as nothing is
-    // built with frame pointers.
+    // The clock of the kernel: virtual machines often have no counter of cycles. Stacks by the unwinding tables, as
+    // nothing is built with frame pointers.
     let mut command = Command::new("sh");
     command.args(["-c", &script, "perf", "record", "-q", "-N", "-e", "cpu-clock", "-F", FREQUENCY_HZ]);
     command.args(["--call-graph", "dwarf,8192", "-p", &pid.to_string(), "-o"]).arg(data);

@@ -96,8 +96,8 @@ impl Session<'_> {
         Ok(told)
     }
 
-    /// Looks for the highest rate at which every query is answered rightly and in time; the highest that passed, be it the one
-    /// or not: the machine may not let it be found.
+    /// Looks for the highest rate at which every query is answered rightly and in time; the highest that passed, be it
+    /// the one or not: the machine may not let it be found.
     fn search(&mut self, most_qps: f64) -> io::Result<u64> {
         let mut spec = SearchSpec {
             mode: Mode::Verify,

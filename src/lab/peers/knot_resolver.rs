@@ -1,7 +1,7 @@
 //! Knot Resolver 5 (CZ.NIC), configured by a Lua program.
 //!
-//! One process has one thread. Its documentation runs an instance for each core, started by systemd; here it is one process,
-//! whatever processors it may use, and tables for several cores say so.
+//! One process has one thread. Its documentation runs an instance for each core, started by systemd; here it is one
+//! process, whatever processors it may use, and tables for several cores say so.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,7 +1,8 @@
 //! The servers that can be measured: one file for each says how it is configured, started and asked for its version.
 //!
-//! To add a DNS64 server, write its file with a [`Peer`] and add it to [`all`]; for a server of zones, see [`authoritative`]. The texts are written from scratch for the
-//! bench: everything is forwarded to the AuthDNS, nothing is validated, caches and buffers are sized for load.
+//! To add a DNS64 server, write its file with a [`Peer`] and add it to [`all`]; for a server of zones, see
+//! [`authoritative`]. The texts are written from scratch for the bench: everything is forwarded to the AuthDNS,
+//! nothing is validated, caches and buffers are sized for load.
 
 pub mod authoritative;
 mod bind;
@@ -163,8 +164,9 @@ pub fn all() -> &'static [&'static dyn Peer] {
 /// Why a server that knows no other prefixes than /96 cannot have this one.
 fn needs_96(settings: &PeerSettings) -> Option<String> {
     let prefix = settings.prefix;
-    (prefix.length_bits() != 96)
-        .then(|| format!("this server synthesizes under prefixes of 96 bits alone, not under {prefix}: choose another --prefix"))
+    let why =
+        format!("this server synthesizes under 96 bits alone, not under {prefix}: choose another --prefix");
+    (prefix.length_bits() != 96).then_some(why)
 }
 
 /// The peer of that name.

@@ -1,8 +1,8 @@
-//! MTD64 and its successor mtd64-ng (Budapest University of Technology and Economics): forwarders with a thread for each query, or a pool of
-//! them; built from source.
+//! MTD64 and its successor mtd64-ng (Budapest University of Technology and Economics): forwarders with a thread for
+//! each query, or a pool of them; built from source.
 //!
-//! Both are configured here and started by hand: one answers at port 53 of all addresses alone, the other goes to the background and
-//! reads a file in `/etc`.
+//! Both are configured here and started by hand: one answers at port 53 of all addresses alone, the other goes to the
+//! background and reads a file in `/etc`.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -25,8 +25,8 @@ pub(super) fn ask_program(program: impl AsRef<std::ffi::OsStr>, arguments: &[&st
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What the server says to a line at its control socket, until it closes it or says `prompt` behind its answer. A prompt before
-/// the answer is left out.
+/// What the server says to a line at its control socket, until it closes it or says `prompt` behind its answer. A
+/// prompt before the answer is left out.
 ///
 /// # Errors
 /// There is no socket, or no whole answer came in time.
