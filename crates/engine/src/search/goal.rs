@@ -161,11 +161,6 @@ impl Target {
         2.0 * (sums.full_low + sums.full_high) >= self.sum_ns as f64
     }
 
-    /// Whether a load has a full-length trial.
-    pub fn is_tried<'a>(&self, trials: impl IntoIterator<Item = &'a Point>) -> bool {
-        trials.into_iter().any(|trial| trial.duration_ns >= self.trial_ns)
-    }
-
     /// The conditional throughput at a load in q/s (RFC 9971): what was answered in the worst trial that the exceed ratio does not
     /// forgive, full-length trials from the one with the least loss on.
     pub fn conditional_qps<'a>(
