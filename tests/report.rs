@@ -7,7 +7,8 @@ use std::path::Path;
 
 use engine::identifiers::{Seen, analyse};
 use engine::record::{
-    CertificateUse, Interval, Latency, Observation, Outcome, Results, Run, State, Summary, Trial, Window,
+    CertificateUse, Goal, GoalSummary, Interval, Latency, Observation, Outcome, Results, Run, State,
+    Steadiness, Summary, Trial, Window,
 };
 use proptest::prelude::*;
 use sextant::cli::report::{Args, Error, render};
@@ -44,6 +45,29 @@ fn the_terminal_summary_reads_well() {
     insta::assert_snapshot!("text_quick", report::text(&fixture("quick")));
     insta::assert_snapshot!("text_interrupted", report::text(&fixture("interrupted")));
     insta::assert_snapshot!("text_started", report::text(&fixture("started")));
+}
+
+#[test]
+fn goals_and_steadiness_read_well() {
+    let mut results = fixture("quick");
+    let goal = |loss_pct, exceed_pct| Goal { loss_pct, exceed_pct, ..Goal::default() };
+    results.settings.search = "mlr".into();
+    results.settings.goals = vec![goal(0.0, 0.0), goal(0.01, 50.0)];
+    let summary = results.summary.clone().unwrap();
+    let found = |loss_pct, exceed_pct, by: u64| GoalSummary {
+        loss_pct,
+        exceed_pct,
+        lower: Summary { median: summary.median + by as f64, max: summary.max + by, ..summary.clone() },
+        conditional_median_qps: summary.median,
+    };
+    results.goals = vec![found(0.0, 0.0, 0), found(0.01, 50.0, 500)];
+    results.steadiness = Some(Steadiness {
+        drift_pct: Some(-2.5),
+        drift_p_value: Some(0.017),
+        noise_floor_pct: Some(1.25),
+        noise_index_pct: Some(0.85),
+    });
+    insta::assert_snapshot!("text_goals", report::text(&results));
 }
 
 #[test]

@@ -32,6 +32,9 @@ enum GoalSet {
     Csit,
 }
 
+/// How close the bounds of [`GoalSet::Csit`] come.
+const CSIT_WIDTH_PCT: f64 = 0.5;
+
 /// What a `--goal` says; the rest comes from the preset.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Wish {
@@ -47,6 +50,11 @@ impl GoalOptions {
     /// Whether goals were given.
     pub fn are_given(&self) -> bool {
         self.goals.is_some() || !self.goal.is_empty()
+    }
+
+    /// The width that belongs to the goals, in percent, where one does.
+    pub fn width_pct(&self) -> Option<f64> {
+        (self.goals == Some(GoalSet::Csit)).then_some(CSIT_WIDTH_PCT)
     }
 
     /// The goals, with trials of `trial_ns` and this width where they do not say otherwise; `told` says that the user chose
@@ -70,7 +78,7 @@ impl GoalOptions {
             GoalSet::Ladder => ladder,
             GoalSet::Rfc2544 => Goal::rfc2544(width_pct),
             GoalSet::Tst009 => Goal::tst009(width_pct),
-            GoalSet::Csit => Goal::csit(),
+            GoalSet::Csit => Goal::csit(width_pct),
         })
     }
 }

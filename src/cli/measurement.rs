@@ -79,7 +79,7 @@ impl SearchOptions {
         let usage = |message: &str| Failure::new(EXIT_USAGE, message);
         let max_rate_qps = self.max_rate.unwrap_or(MAX_RATE_QPS);
         let preset = Plan::new(self.preset, timeout_ns, max_rate_qps);
-        let width_pct = self.width.unwrap_or(preset.width_pct);
+        let width_pct = self.width.or(self.goals.width_pct()).unwrap_or(preset.width_pct);
         if !(0.01..=50.0).contains(&width_pct) {
             return Err(usage("--width must be from 0.01 to 50 percent"));
         }

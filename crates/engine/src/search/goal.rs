@@ -57,14 +57,14 @@ impl Goal {
     }
 
     /// The two goals of FD.io CSIT: 21 trials of 1 s, half of which may lose more than nothing, or than 0.5 %.
-    pub fn csit() -> Vec<Self> {
+    pub fn csit(width_pct: f64) -> Vec<Self> {
         let goal = |loss_ratio| Self {
             loss_ratio,
             exceed_ratio: 0.5,
             initial_ns: SECOND_NS,
             final_ns: SECOND_NS,
             sum_ns: 21 * SECOND_NS,
-            width_pct: 0.5,
+            width_pct,
         };
         vec![goal(0.0), goal(0.005)]
     }
@@ -161,11 +161,6 @@ impl Target {
         2.0 * (sums.full_low + sums.full_high) >= self.sum_ns as f64
     }
 
-    /// Whether a load has a full-length trial.
-    pub fn is_tried<'a>(&self, trials: impl IntoIterator<Item = &'a Point>) -> bool {
-        trials.into_iter().any(|trial| trial.duration_ns >= self.trial_ns)
-    }
-
     /// The conditional throughput at a load in q/s (RFC 9971): what was answered in the worst trial that the exceed ratio does not
     /// forgive, full-length trials from the one with the least loss on.
     pub fn conditional_qps<'a>(
@@ -234,7 +229,7 @@ mod tests {
 
     #[test]
     fn csit_decides_by_eleven_of_twenty_one() {
-        let goal = Goal::csit()[1];
+        let goal = Goal::csit(0.5)[1];
         let many = |good: usize, bad: usize| [vec![(1, 0.004); good], vec![(1, 0.006); bad]].concat();
         assert_eq!(class(goal, &many(10, 10)), Class::Undecided);
         assert_eq!(class(goal, &many(11, 10)), Class::Lower);
@@ -250,8 +245,8 @@ mod tests {
         assert_eq!(at(Goal::tst009(0.5)[0], &[(60, 0.25), (60, 0.0)]), 1000.0);
         // Half of 21 s remains: the eleventh of the sorted trials.
         let of: Vec<(u64, f64)> = (0..21).map(|n| (1, f64::from(n) / 1000.0)).collect();
-        assert_eq!(at(Goal::csit()[1], &of), 990.0);
-        assert_eq!(at(Goal::csit()[1], &of[..3]), 0.0, "what is missing counts as lost");
+        assert_eq!(at(Goal::csit(0.5)[1], &of), 990.0);
+        assert_eq!(at(Goal::csit(0.5)[1], &of[..3]), 0.0, "what is missing counts as lost");
     }
 
     #[test]
@@ -263,10 +258,10 @@ mod tests {
         let lengths = seconds(Goal::rfc2544(0.5)[0]);
         assert_eq!((lengths.len(), lengths[0], lengths[2]), (3, (1.0, 1.0), (60.0, 60.0)));
         assert!((lengths[1].0 - 60f64.sqrt()).abs() < 1e-6);
-        let lengths = seconds(Goal::csit()[0]);
+        let lengths = seconds(Goal::csit(0.5)[0]);
         assert_eq!((lengths[0], lengths[2]), ((1.0, 1.0), (1.0, 21.0)));
-        assert_eq!(seconds(Goal { final_ns: SECOND_NS, ..Goal::csit()[0] }).len(), 3);
-        let widths: Vec<f64> = Goal::csit()[0].targets().iter().map(|target| target.width_ratio).collect();
+        assert_eq!(seconds(Goal { final_ns: SECOND_NS, ..Goal::csit(0.5)[0] }).len(), 3);
+        let widths: Vec<f64> = Goal::csit(0.5)[0].targets().iter().map(|target| target.width_ratio).collect();
         assert!((widths[2] - 0.005).abs() < 1e-12 && (widths[1] - 0.009975).abs() < 1e-12, "{widths:?}");
     }
 }

@@ -64,11 +64,12 @@ pub(super) fn next(spec: &SearchSpec, goals: &[Goal], history: &[Point]) -> Next
     let loads = loads(history);
     let targets: Vec<Vec<Target>> = goals.iter().map(Goal::targets).collect();
     let levels = targets.iter().map(Vec::len).max().unwrap_or(0);
+    let grid = Grid::new(spec, goals);
     let open = |level: usize| {
         targets.iter().find_map(|targets| {
             // Goals with fewer targets begin later, so that all come to their ends together.
             let level = (level + targets.len()).checked_sub(levels)?;
-            step(spec, targets, level, &loads)
+            step(spec, targets, level, &loads, grid)
         })
     };
     match (0..levels).find_map(open) {
@@ -88,7 +89,13 @@ fn found(spec: &SearchSpec, goals: &[Goal], history: &[Point]) -> Found {
 }
 
 /// The trial that this level of a goal wants; none if it is reached, or if a finer one has begun.
-fn step(spec: &SearchSpec, targets: &[Target], level: usize, loads: &Loads) -> Option<TrialInput> {
+fn step(
+    spec: &SearchSpec,
+    targets: &[Target],
+    level: usize,
+    loads: &Loads,
+    grid: Grid,
+) -> Option<TrialInput> {
     let finer = targets.get(level + 1);
     if finer.is_some_and(|finer| loads.values().any(|trials| finer.is_begun(trials))) {
         return None;
@@ -96,8 +103,32 @@ fn step(spec: &SearchSpec, targets: &[Target], level: usize, loads: &Loads) -> O
     let coarse = level.checked_sub(1).and_then(|level| targets.get(level));
     let hint = coarse.map(|&coarse| View::new(spec, coarse, loads).bounds()).unwrap_or_default();
     let target = targets[level];
-    let rate_qps = View::new(spec, target, loads).next_load(hint)?;
+    let rate_qps = View::new(spec, target, loads).next_load(hint, grid)?;
     Some(TrialInput { rate_qps, duration_ns: target.trial_ns })
+}
+
+/// Loads one width apart, from the highest down: goals that are looked for at the same ones share their trials.
+#[derive(Clone, Copy)]
+struct Grid {
+    high_qps: u64,
+    /// From one load to the next, below 1.
+    ratio: f64,
+}
+
+impl Grid {
+    /// By the narrowest goal.
+    fn new(spec: &SearchSpec, goals: &[Goal]) -> Self {
+        let width_pct = goals.iter().map(|goal| goal.width_pct).fold(50.0, f64::min);
+        Self { high_qps: spec.high_qps, ratio: 1.0 - width_pct / 100.0 }
+    }
+
+    /// The nearest load of the grid, if it is `inside`; else the load itself.
+    fn snap(self, load: u64, inside: impl Fn(&u64) -> bool) -> u64 {
+        let high = self.high_qps as f64;
+        let steps = ((load.max(1) as f64 / high).ln() / self.ratio.ln()).round();
+        let snapped = (high * self.ratio.powf(steps)).round() as u64;
+        if inside(&snapped) { snapped } else { load }
+    }
 }
 
 /// The loads as one target sees them.
@@ -124,8 +155,9 @@ impl<'a> View<'a> {
         Bounds { lower: self.classified(Class::Lower).rfind(below), upper }
     }
 
-    /// The load to try next; none if the bounds are close enough or at an end of the range.
-    fn next_load(&self, hint: Bounds) -> Option<u64> {
+    /// The load to try next; none if the bounds are close enough or at an end of the range. It follows from the bounds, so that a load
+    /// that needs several trials gets them one after another.
+    fn next_load(&self, hint: Bounds, grid: Grid) -> Option<u64> {
         let Bounds { lower, upper } = self.bounds();
         let (low_qps, high_qps) = (self.spec.low_qps, self.spec.high_qps);
         if lower.is_some_and(|lower| lower >= high_qps) || upper.is_some_and(|upper| upper <= low_qps) {
@@ -133,22 +165,13 @@ impl<'a> View<'a> {
         }
         let inside =
             |load: &u64| lower.is_none_or(|lower| *load > lower) && upper.is_none_or(|upper| *load < upper);
-        let tried = |load: &u64| self.target.is_tried(&self.loads[load]);
-        if let Some(begun) = self.classified(Class::Undecided).rfind(|load| inside(load) && tried(load)) {
-            return Some(begun);
-        }
-        match (lower, upper) {
-            (Some(lower), Some(upper)) => self.between(lower, upper),
-            (None, None) => Some(hint.lower.or(hint.upper).unwrap_or(high_qps)),
-            (None, Some(upper)) => {
-                let load = self.below(upper, hint.lower.filter(inside));
-                Some(load.clamp(low_qps, upper - 1))
-            }
-            (Some(lower), None) => {
-                let load = self.above(lower, hint.upper.filter(inside));
-                Some(load.clamp(lower + 1, high_qps))
-            }
-        }
+        let load = match (lower, upper) {
+            (Some(lower), Some(upper)) => self.between(lower, upper)?,
+            (None, None) => hint.lower.or(hint.upper).unwrap_or(high_qps),
+            (None, Some(upper)) => self.below(upper, hint.lower.filter(inside)).clamp(low_qps, upper - 1),
+            (Some(lower), None) => self.above(lower, hint.upper.filter(inside)).clamp(lower + 1, high_qps),
+        };
+        Some(grid.snap(load, |load| inside(load) && (low_qps..=high_qps).contains(load)))
     }
 
     /// The geometric mean, as widths are relative.
@@ -161,26 +184,27 @@ impl<'a> View<'a> {
         Some(middle.clamp(lower + 1, upper - 1))
     }
 
-    /// A load that may be a lower bound: the one that a coarser target knows, if it is near; else what was answered at the
-    /// upper bound; else twice as far away as the step before.
+    /// A load that may be a lower bound: first the one that a coarser target knows, or what was answered at the upper bound;
+    /// then twice as far away as the step before, or the coarser target's if that is nearer.
     fn below(&self, upper: u64, hint: Option<u64>) -> u64 {
         let uppers: Vec<u64> = self.classified(Class::Upper).take(2).collect();
         if uppers.len() < 2 || self.loads.len() <= FORWARDING_LOADS {
             return hint.unwrap_or_else(|| self.forwarded(upper));
         }
-        let step = self.step(upper, uppers[1] - upper);
-        near(upper, step, hint).unwrap_or(upper.saturating_sub(2 * step))
+        let step = self.width(upper).max(2 * (uppers[1] - upper));
+        upper.saturating_sub(step).max(hint.unwrap_or(0))
     }
 
-    /// The same upwards.
+    /// A load that may be an upper bound: one width away, as that ends the search if it is one; then twice as far as the step
+    /// before, but not beyond the upper bound of a coarser target.
     fn above(&self, lower: u64, hint: Option<u64>) -> u64 {
         let second = self.classified(Class::Lower).rev().nth(1);
-        let step = self.step(lower, second.map_or(0, |second| lower - second));
-        near(lower, step, hint).unwrap_or(lower.saturating_add(2 * step))
+        let step = self.width(lower).max(second.map_or(0, |second| 2 * (lower - second)));
+        lower.saturating_add(step).min(hint.unwrap_or(u64::MAX))
     }
 
-    fn step(&self, load: u64, last: u64) -> u64 {
-        ((load as f64 * self.target.width_ratio) as u64).max(last).max(1)
+    fn width(&self, load: u64) -> u64 {
+        ((load as f64 * self.target.width_ratio) as u64).max(1)
     }
 
     /// The forwarding rate at a load: where more comes than a server can do, it shows what it can do.
@@ -192,8 +216,3 @@ impl<'a> View<'a> {
 
 /// So many loads are chosen by the forwarding rate before steps take over.
 const FORWARDING_LOADS: usize = 2;
-
-/// The hint, if it is not much farther away than the next step leads.
-fn near(from: u64, step: u64, hint: Option<u64>) -> Option<u64> {
-    hint.filter(|hint| hint.abs_diff(from) <= 3 * step)
-}

@@ -163,18 +163,18 @@ fn mlr_ends_at_the_ceiling_and_at_the_floor() {
 
 #[test]
 fn mlr_repeats_void_trials_as_they_were() {
-    let spec = spec(Mode::Mlr(Goal::csit()));
+    let spec = spec(Mode::Mlr(Goal::csit(0.5)));
     let void = Point { outcome: Outcome::Void, loss_ratio: 0.3, ..point(100_000, Outcome::Fail) };
     assert_eq!(next(&spec, &[void]), spec.trial(100_000));
     let other = Point { loss_ratio: 0.2, ..void };
     assert_eq!(next(&spec, &[void, other, void]), Next::Unfit(100_000));
-    assert_eq!(goal_bounds(&spec, &Goal::csit(), &[void])[0].upper_qps, None, "it says nothing");
+    assert_eq!(goal_bounds(&spec, &Goal::csit(0.5), &[void])[0].upper_qps, None, "it says nothing");
 }
 
 proptest! {
     #[test]
     fn mlr_finds_a_steady_server_within_the_width(capacity in 10u64..99_000, goals in 0usize..4) {
-        let goals = [Goal::ladder(60 * TRIAL_NS, 1.0), Goal::rfc2544(1.0), Goal::tst009(1.0), Goal::csit()]
+        let goals = [Goal::ladder(60 * TRIAL_NS, 1.0), Goal::rfc2544(1.0), Goal::tst009(1.0), Goal::csit(0.5)]
             [goals].clone();
         let spec = spec(Mode::Mlr(goals.clone()));
         let (found, history) = search_mlr(&spec, answering(capacity));
@@ -191,7 +191,7 @@ proptest! {
 
     #[test]
     fn any_server_ends_mlr(losses in prop::collection::vec(0.0f64..0.02, 300), goals in 0usize..3) {
-        let goals = [Goal::ladder(60 * TRIAL_NS, 1.0), Goal::tst009(1.0), Goal::csit()][goals].clone();
+        let goals = [Goal::ladder(60 * TRIAL_NS, 1.0), Goal::tst009(1.0), Goal::csit(0.5)][goals].clone();
         let mut losses = losses.into_iter();
         let (_, history) = search_mlr(&spec(Mode::Mlr(goals)), |TrialInput { rate_qps, duration_ns }| {
             let loss_ratio = (losses.next().unwrap_or(0.0) - 0.01).max(0.0);

@@ -88,7 +88,7 @@ fn table(pauses: Pauses) -> String {
     table += &rows("mlr rfc2544", Mode::Mlr(Goal::rfc2544(0.5)), pauses);
     table += &rows("mlr tst009", Mode::Mlr(Goal::tst009(0.5)), pauses);
     table += &rows("mlr ladder", Mode::Mlr(Goal::ladder(60 * SECOND_NS, 0.5)), pauses);
-    table += &rows("mlr csit", Mode::Mlr(Goal::csit()), pauses);
+    table += &rows("mlr csit", Mode::Mlr(Goal::csit(0.5)), pauses);
     table
 }
 
