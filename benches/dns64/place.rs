@@ -44,7 +44,8 @@ pub struct Place {
     hosted: bool,
     auth: Option<(u8, Auth)>,
     stop: Arc<AtomicBool>,
-    _pass: Option<Attached>,
+    /// Lets a server receive what a program of the AuthDNS sends, unless it has a program of its own.
+    pass: Option<Attached>,
     site: Site,
 }
 
@@ -78,8 +79,7 @@ impl Place {
         })?;
         let (auth_io, hosted) = (auth.authority.io(), auth.hosted);
         drop(auth);
-        let pass = site.hold_pass(Role::Dut, auth_io)?;
-        Ok(Self { cpus, cores: 1, tester, target, auth_io, hosted, auth: None, stop, _pass: pass, site })
+        Ok(Self { cpus, cores: 1, tester, target, auth_io, hosted, auth: None, stop, pass: None, site })
     }
 
     /// Whether it goes on.
@@ -121,6 +121,12 @@ impl Place {
         let cpus = self.server_cpus().to_vec();
         let mut settings = PeerSettings::new(self.target.server, auth, spec.prefix, spec.suffix, cpus);
         settings.namespace = self.site.namespace(Role::Dut);
+        settings.devices = self.site.dut_devices();
+        // Two cannot be at one device.
+        self.pass = None;
+        if !server.takes_devices() {
+            self.pass = self.site.hold_pass(Role::Dut, self.auth_io)?;
+        }
         // Neither among the names that are asked once nor among those that are cached.
         let probe = Probe::synthesized(spec.names.address(0), &spec.suffix, &spec.prefix);
         let probe = probe.map_err(|error| io::Error::other(error.0))?;

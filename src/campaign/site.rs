@@ -85,6 +85,11 @@ impl Site {
         }
     }
 
+    /// The devices of the server under test; none on the loopback.
+    pub fn dut_devices(&self) -> Vec<String> {
+        [Role::Tester, Role::Auth].into_iter().filter_map(|towards| self.device(Role::Dut, towards)).collect()
+    }
+
     /// Where the AuthDNS answers the Tester, over IPv6; port 0 is any free one.
     fn auth_for_tester(&self) -> SocketAddr {
         match self {

@@ -43,7 +43,7 @@ fn a_peer_that_cannot_be_started_says_what_to_do() {
         (run("knot-resolver", &["--prefix", "2001:db8::/32"]), "choose another --prefix"),
         (
             run("bnid", &[]),
-            "choose one of dns64d, unbound, bind, pdns-recursor, knot-resolver, coredns, totd",
+            "choose one of dns64d, dns64d-xdp, unbound, bind, pdns-recursor, knot-resolver, coredns, totd",
         ),
     ] {
         let text = stderr(&output);

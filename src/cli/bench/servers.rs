@@ -15,7 +15,7 @@ use super::{BenchArgs, peer_failure};
 use crate::authority::{Authority, AuthorityConfig, Io, OBSERVED_QUERIES, Observer, Zone, ZoneConfig};
 use crate::campaign::{Auth, DUT_PORT, Site, Tester, reachable};
 use crate::lab::network::Role;
-use crate::lab::peers::{self, PeerSettings, Probe, RunningPeer};
+use crate::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer};
 
 /// The servers around the Measurer.
 pub(super) struct Servers {
@@ -41,7 +41,8 @@ impl Servers {
         let busy = if hosted || io == Io::Kernel { 0 } else { args.site.auth_threads.unwrap_or(1).max(1) };
         let auth_cpus = free.split_off(free.len() - busy.min(free.len().saturating_sub(1)));
         let auth = start_auth(args, site, (io, hosted), &auth_cpus)?;
-        let pass = site.hold_pass(Role::Dut, io).map_err(unfit)?;
+        let takes_devices = args.dut.is_none() && peers::find(&args.peer).is_ok_and(Peer::takes_devices);
+        let pass = if takes_devices { None } else { site.hold_pass(Role::Dut, io).map_err(unfit)? };
         let auth_at = reachable(auth.authority.local_addrs()[0]);
         let probe = probe(args, tester)?;
         if let Some(server) = args.dut {
@@ -96,6 +97,7 @@ fn start_peer(
     let peer = peers::find(&args.peer).map_err(peer_failure)?;
     let mut settings = PeerSettings::new(listen, auth, args.query.prefix, args.query.suffix, cpus.to_vec());
     settings.namespace = site.namespace(Role::Dut);
+    settings.devices = site.dut_devices();
     let started = site.at(Role::Tester, || peers::start(peer, settings, probe, stop));
     started.map_err(|error| Failure::new(EXIT_UNFIT, error))?.map_err(peer_failure)
 }

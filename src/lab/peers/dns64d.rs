@@ -1,4 +1,4 @@
-//! dns64d, the forwarder that comes with the instrument.
+//! dns64d, the forwarder that comes with the instrument: over sockets, and past the kernel's stack (AF_XDP).
 
 use std::ffi::OsString;
 use std::io;
@@ -10,11 +10,14 @@ use super::{Peer, PeerSettings, Server, locate};
 /// The name of its control socket.
 const CONTROL_NAME: &str = "control";
 
-pub(super) struct Dns64d;
+pub(super) struct Dns64d {
+    /// By AF_XDP, at all devices it is given.
+    pub xdp: bool,
+}
 
 impl Server for Dns64d {
     fn name(&self) -> &'static str {
-        "dns64d"
+        if self.xdp { "dns64d-xdp" } else { "dns64d" }
     }
 
     fn package(&self) -> Option<&'static str> {
@@ -41,7 +44,8 @@ impl Server for Dns64d {
 
 impl Peer for Dns64d {
     fn configuration(&self, settings: &PeerSettings) -> String {
-        let PeerSettings { listen, auth, prefix, .. } = settings;
+        let PeerSettings { listen, auth, prefix, devices, .. } = settings;
+        let xdp = if self.xdp { format!("[xdp]\ndevices = {devices:?}\n") } else { String::new() };
         format!(
             "listen = [\"{listen}\"]\n\
              upstreams = [\"{auth}\"]\n\
@@ -50,13 +54,25 @@ impl Peer for Dns64d {
              allow = [\"::/0\", \"0.0.0.0/0\"]\n\
              # For what it counts.\n\
              [control]\n\
-             socket = \"{directory}/{CONTROL_NAME}\"\n",
+             socket = \"{directory}/{CONTROL_NAME}\"\n\
+             {xdp}",
             directory = settings.directory.display(),
         )
     }
 
     fn arguments(&self, _settings: &PeerSettings, configuration: &Path) -> Vec<OsString> {
         vec!["--config".into(), configuration.into()]
+    }
+
+    fn takes_devices(&self) -> bool {
+        self.xdp
+    }
+
+    fn obstacle(&self, settings: &PeerSettings) -> Option<String> {
+        (self.xdp && settings.devices.is_empty()).then(|| {
+            "AF_XDP needs network devices of its own, and the loopback device cannot: run it as root with --path lab"
+                .to_owned()
+        })
     }
 
     fn statistics(&self, directory: &Path) -> Option<io::Result<String>> {
@@ -74,12 +90,24 @@ mod tests {
 
     #[test]
     fn the_configuration_is_toml_with_the_settings() {
-        let text = Dns64d.configuration(&super::super::example_settings());
+        let ours = Dns64d { xdp: false };
+        let text = ours.configuration(&super::super::example_settings());
         let table: toml::Table = text.parse().unwrap();
+        assert!(!table.contains_key("xdp"));
         assert_eq!(table["listen"][0].as_str(), Some("[::1]:5321"));
         assert_eq!(table["upstreams"][0].as_str(), Some("127.0.0.1:5300"));
         assert_eq!(table["prefixes"][0].as_str(), Some("2001:db8:64::/96"));
-        assert_eq!(Dns64d.parse_version("dns64d 0.1.0\n"), Some("0.1.0"));
-        assert_eq!(Dns64d.parse_version(""), None);
+        assert_eq!(ours.parse_version("dns64d 0.1.0\n"), Some("0.1.0"));
+        assert_eq!(ours.parse_version(""), None);
+    }
+
+    #[test]
+    fn past_the_stack_it_takes_its_devices_and_needs_some() {
+        let (ours, mut settings) = (Dns64d { xdp: true }, super::super::example_settings());
+        assert!(ours.obstacle(&settings).unwrap().contains("--path lab"));
+        settings.devices = vec!["tester0".into(), "auth0".into()];
+        assert_eq!(ours.obstacle(&settings), None);
+        let table: toml::Table = ours.configuration(&settings).parse().unwrap();
+        assert_eq!(table["xdp"]["devices"].as_array().unwrap().len(), 2);
     }
 }

@@ -50,6 +50,8 @@ pub struct PeerSettings {
     pub receive_buffer_octets: u64,
     /// The send buffer to ask for, in octets.
     pub send_buffer_octets: u64,
+    /// Its network devices, for a server that takes them ([`Peer::takes_devices`]).
+    pub devices: Vec<String>,
     /// The network namespace it runs in; none: this process's.
     pub namespace: Option<String>,
 }
@@ -80,6 +82,7 @@ impl PeerSettings {
             directory: PathBuf::new(),
             receive_buffer_octets: limit("rmem_max"),
             send_buffer_octets: limit("wmem_max"),
+            devices: Vec::new(),
             namespace: None,
         }
     }
@@ -135,6 +138,11 @@ pub trait Peer: Server {
         false
     }
 
+    /// Whether it puts XDP programs on its devices: nobody else's may be there.
+    fn takes_devices(&self) -> bool {
+        false
+    }
+
     /// Why it cannot be started with these settings, in one line that says what to do; `None` if it can.
     fn obstacle(&self, _settings: &PeerSettings) -> Option<String> {
         None
@@ -149,7 +157,8 @@ pub trait Peer: Server {
 /// All peers, the embedded one first.
 pub fn all() -> &'static [&'static dyn Peer] {
     &[
-        &dns64d::Dns64d,
+        &dns64d::Dns64d { xdp: false },
+        &dns64d::Dns64d { xdp: true },
         &unbound::Unbound,
         &bind::Bind,
         &pdns_recursor::PdnsRecursor,
@@ -270,6 +279,7 @@ fn example_settings() -> PeerSettings {
         directory: "/scratch".into(),
         receive_buffer_octets: 1 << 20,
         send_buffer_octets: 1 << 19,
+        devices: Vec::new(),
         namespace: None,
     }
 }
