@@ -1,21 +1,20 @@
 //! The real dns64d past the kernel's stack, between a client and an upstream server in network namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod site;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sextant::lab::network::{Lab, LabSpec, Role};
+use sextant::lab::network::Role;
+use site::Site;
 use support::PATIENCE;
 use support::client::{Answer, Ask, ask, ask_dnssec, ask_edns};
-use support::server::{File, Server, TERMINATE, config_text};
-use support::upstream::Upstream;
+use support::server::{File, Server, TERMINATE};
 
-const SOA: &str = "ns example.com 60 SOA 60";
 const KILL: i32 = 9;
 
 /// Whether this can run here; says why not.
@@ -26,110 +25,6 @@ fn can() -> bool {
         println!("SKIPPED: {why}");
     }
     can.is_ok()
-}
-
-/// A lab with a scripted upstream server, in which dns64d is the DUT.
-struct Site {
-    lab: Lab,
-    upstream: Upstream,
-    directory: tempfile::TempDir,
-}
-
-impl Site {
-    /// `family` is that of the upstream server: 4 or 6.
-    fn new(name: &str, family: u8) -> Self {
-        Self::with_queues(1, name, family)
-    }
-
-    /// Every device has so many queues.
-    fn with_queues(queues: u16, name: &str, family: u8) -> Self {
-        let name = format!("dx{}-{name}", std::process::id());
-        let lab = Lab::up(&LabSpec { name, queues, ..LabSpec::default() }).unwrap();
-        let end = lab.end(Role::Auth, Role::Dut);
-        let at = if family == 4 { format!("{}:0", end.ipv4) } else { format!("[{}]:0", end.ipv6) };
-        let upstream = net::netns::within(&lab.namespace(Role::Auth), || Upstream::at(&at)).unwrap();
-        upstream.says("www.example.com AAAA", 0, &[SOA]);
-        upstream.says("www.example.com A", 0, &["an www.example.com 300 A 192.0.2.1"]);
-        upstream.says("six.example.com AAAA", 0, &["an six.example.com 300 AAAA 2001:db8::6"]);
-        upstream.says("bad.example.com AAAA", 2, &[]);
-        upstream.says("bad.example.com A", 5, &[]);
-        upstream.says(
-            "1.2.0.192.in-addr.arpa PTR",
-            0,
-            &["an 1.2.0.192.in-addr.arpa 300 PTR www.example.com"],
-        );
-        let many: Vec<String> = (1..=100).map(|n| format!("an big.example.com 300 A 192.0.2.{n}")).collect();
-        upstream.says("big.example.com A", 0, &many.iter().map(String::as_str).collect::<Vec<_>>());
-        upstream.says("big.example.com AAAA", 0, &[SOA]);
-        Self { lab, upstream, directory: tempfile::tempdir().unwrap() }
-    }
-
-    /// The addresses of dns64d as the client sees them.
-    fn listen(&self, port: u16) -> [SocketAddr; 2] {
-        let end = self.lab.end(Role::Dut, Role::Tester);
-        [SocketAddr::new(end.ipv4.into(), port), SocketAddr::new(end.ipv6.into(), port)]
-    }
-
-    /// dns64d listening at a port of both addresses, with more keys and tables; `name` is that of its control socket.
-    fn config(&self, name: &str, port: u16, more: &str) -> String {
-        let [v4, v6] = self.listen(port);
-        let control = self.control_path(name).display().to_string();
-        let top = format!(
-            "listen = ['{v4}', '{v6}']\nallow = ['198.18.0.0/15', '2001:2::/48']\ncontrol.socket = '{control}'\n"
-        );
-        config_text(&[self.upstream.address], &(top + more))
-    }
-
-    fn control_path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn spawn(&self, text: &str) -> Server {
-        let file = File::new(text);
-        let mut command = self.command(&file);
-        net::process::die_with_parent(&mut command);
-        Server::spawn(file, command)
-    }
-
-    fn command(&self, file: &File) -> Command {
-        let mut command = self.lab.command(Role::Dut, env!("CARGO_BIN_EXE_dns64d"));
-        command.arg("--config").arg(&file.path);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// Asks as the client does, from its own address.
-    fn ask(&self, question: &Ask, server: SocketAddr) -> Option<Answer> {
-        self.ask_within(PATIENCE, question, server)
-    }
-
-    fn ask_within(&self, patience: Duration, question: &Ask, server: SocketAddr) -> Option<Answer> {
-        let end = self.lab.end(Role::Tester, Role::Dut);
-        let host: IpAddr = if server.is_ipv4() { end.ipv4.into() } else { end.ipv6.into() };
-        self.from(patience, host, question, server)
-    }
-
-    fn from(&self, patience: Duration, host: IpAddr, question: &Ask, server: SocketAddr) -> Option<Answer> {
-        let ask = || question.within(patience, host, server);
-        net::netns::within(&self.lab.namespace(Role::Tester), ask).unwrap()
-    }
-
-    /// A number of `dns64d control stats`.
-    fn count(&self, name: &str, counter: &str) -> u64 {
-        let output = Command::new(env!("CARGO_BIN_EXE_dns64d"))
-            .args(["control", "--socket", self.control_path(name).to_str().unwrap(), "stats", "--json"])
-            .output()
-            .unwrap();
-        let stats: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        stats[counter].as_u64().unwrap_or_else(|| panic!("no {counter} in {stats}"))
-    }
-
-    /// The XDP program on a device of the DUT.
-    fn program(&self, towards: Role) -> Option<u32> {
-        let device = self.lab.end(Role::Dut, towards).device;
-        let look = || net::bpf::attached_program(net::link::Device::named(&device)?.index);
-        net::netns::within(&self.lab.namespace(Role::Dut), look).unwrap().unwrap()
-    }
 }
 
 /// What clients ask, and some of what they should not.
