@@ -62,17 +62,18 @@ fn run(options: &Options) -> io::Result<()> {
                     eprintln!("round {round} of {}: {}, {cores} core(s)", options.rounds, server.name());
                     let measured =
                         Session { place: &mut place, options, book: &mut book, server, cores }.run();
-                    place.goes_on()?;
                     // One server that fails must not cost the others their figures.
                     if let Err(error) = measured {
                         eprintln!("  {}: {error}", server.name());
                         book.fail(server.name(), &error);
                     }
+                    // Before anything can end the run: what was measured is not lost.
+                    write(&place, &book)?;
+                    place.goes_on()?;
                 }
             }
         }
     }
-    write(&place, &book)?;
     if options.out.is_none() {
         println!("{}", render::all(&place, options, &book));
     }
