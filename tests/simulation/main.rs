@@ -9,7 +9,7 @@ mod lab;
 
 use engine::pacer::SECOND_NS;
 use engine::record::{Outcome, Trial};
-use engine::search::{Mode, Next, Point, SearchSpec, TrialInput, loss_inversions, next};
+use engine::search::{Goal, Mode, Next, Point, SearchSpec, TrialInput, loss_inversions, next};
 use engine::trial::Validity;
 use lab::{Lab, Planted};
 use net::sim::Conditions;
@@ -36,9 +36,10 @@ fn search(name: &str, mode: Mode, planted: Planted) -> String {
     let mut trials: Vec<Trial> = Vec::new();
     let found = loop {
         match next(&spec, &history) {
-            Next::Try(TrialInput { rate_qps, duration_ns }) => {
+            Next::Try(input) => {
+                let TrialInput { rate_qps, duration_ns } = input;
                 let trial = Lab::new(planted, history.len() as u64).trial(rate_qps, duration_ns);
-                history.push(Point::of(&trial, Validity::Strict));
+                history.push(Point::of(input, &trial, Validity::Strict));
                 trials.push(trial);
             }
             Next::Found(found) => break found,
@@ -82,6 +83,9 @@ fn the_search_finds_the_planted_capacity() {
     table += &search("dns64d, small buffer", Mode::Rfc8219, Planted { buffer: 20, ..dns64 });
     table += &search("authoritative, loss, strict", Mode::Rfc8219, Planted { conditions: LOSSY, ..auth });
     table += &search("authoritative, loss, verify", Mode::Verify, Planted { conditions: LOSSY, ..auth });
+    let goals = Goal::ladder(SECOND_NS / 2, 1.0);
+    table += &search("dns64d, mlr", Mode::Mlr(goals.clone()), dns64);
+    table += &search("authoritative, loss, mlr", Mode::Mlr(goals), Planted { conditions: LOSSY, ..auth });
     insta::assert_snapshot!(table);
 }
 

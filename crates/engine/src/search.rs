@@ -47,7 +47,7 @@ pub struct SearchSpec {
 pub struct Point {
     /// Its rate in q/s.
     pub rate_qps: u64,
-    /// The length of its schedule in ns.
+    /// The length that was asked for in ns.
     pub duration_ns: u64,
     /// What became of it.
     pub outcome: Outcome,
@@ -59,12 +59,13 @@ pub struct Point {
 const MARGINAL_RATIO: f64 = 0.05;
 
 impl Point {
-    /// What a trial says to the search.
-    pub fn of(trial: &Trial, validity: Validity) -> Self {
+    /// What a trial says to the search that asked for it. Its schedule may be a little shorter than asked, as queries are whole,
+    /// but it is as long as a full-length trial gets.
+    pub fn of(TrialInput { rate_qps, duration_ns }: TrialInput, trial: &Trial, validity: Validity) -> Self {
         let failed = trial.scheduled.saturating_sub(validity.counted(trial));
         Self {
-            rate_qps: trial.rate_qps,
-            duration_ns: (trial.duration_s * 1e9).round() as u64,
+            rate_qps,
+            duration_ns,
             outcome: trial.outcome,
             loss_ratio: failed as f64 / trial.scheduled.max(1) as f64,
         }

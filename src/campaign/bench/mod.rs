@@ -152,7 +152,7 @@ impl Bench<'_> {
                 Next::Unfit(rate_qps) => return Err(Ended::Unfit(unfit(results, rate_qps))),
             };
             let tried = self.try_rate(results, &phase, input, Some(&history))?;
-            history.push(Point::of(&tried.trial, self.target.validity));
+            history.push(Point::of(input, &tried.trial, self.target.validity));
             let run = results.runs.last_mut().expect("pushed above");
             run.trials.push(tried.trial.clone());
             run.qps = bracket(&spec, &history).passed_qps;

@@ -2,6 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 const TRIAL_NS: u64 = 1_000_000_000;
+const INPUT: TrialInput = TrialInput { rate_qps: 50_000, duration_ns: TRIAL_NS };
 /// Of a failure that may have been a pause of the machine.
 const MARGINAL: f64 = 0.01;
 
@@ -86,7 +87,7 @@ fn only_marginal_failures_are_verified() {
     assert_eq!(next(&spec, &[fail(0.05)]), spec.trial(50_000));
     assert_eq!(next(&spec, &[fail(0.06)]), spec.trial(25_000));
     let trial = |valid| Trial { outcome: Outcome::Fail, scheduled: 1000, valid, ..Trial::default() };
-    let marginal = |trial: &Trial, validity| Point::of(trial, validity).is_marginal();
+    let marginal = |trial: &Trial, validity| Point::of(INPUT, trial, validity).is_marginal();
     assert!(marginal(&trial(950), Validity::Strict) && !marginal(&trial(949), Validity::Strict));
     let compat = Trial { valid_compat: 999, ..trial(0) };
     assert!(marginal(&compat, Validity::Compat) && !marginal(&compat, Validity::Strict));
@@ -200,4 +201,13 @@ proptest! {
         });
         prop_assert!(history.len() < 400, "{} trials", history.len());
     }
+}
+
+/// 0.5 s at 13,596 q/s are 6798 queries in 0.49999 s: taken for a short trial, it would be repeated without end.
+#[test]
+fn a_trial_is_as_long_as_was_asked() {
+    let trial =
+        Trial { rate_qps: 13_596, duration_s: 0.499_99, scheduled: 6798, valid: 6798, ..Trial::default() };
+    let input = TrialInput { rate_qps: 13_596, duration_ns: TRIAL_NS / 2 };
+    assert_eq!(Point::of(input, &trial, Validity::Strict).duration_ns, TRIAL_NS / 2);
 }
