@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::pacer::Model;
 use engine::record::Outcome;
-use engine::search::Point;
+use engine::search::{Point, TrialInput};
 use engine::trial::Validity;
 use engine::workload::Choice;
 use sextant::lab::observe::Observer;
@@ -66,7 +66,8 @@ impl Ask {
         let observer = Observer::new(None, &[]);
         let before = observer.snapshot();
         let length_ns = u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX);
-        let tried = tester.trial(&target, Some(auth), self.rate_qps.unwrap_or(1), length_ns);
+        let input = TrialInput { rate_qps: self.rate_qps.unwrap_or(1), duration_ns: length_ns };
+        let tried = tester.trial(&target, Some(auth), input.rate_qps, length_ns);
         let tried = tried.map_err(|error| io::Error::other(error.to_string()))?;
         let seen = observer.snapshot().since(&before);
         place.goes_on()?;
@@ -80,7 +81,7 @@ impl Ask {
         let seen = trial.observation.clone().unwrap_or_default();
         let sent_for_valid = trial.sent as f64 / trial.valid.max(1) as f64;
         Ok(Told {
-            point: Point::of(trial, Validity::Strict),
+            point: Point::of(input, trial, Validity::Strict),
             answered_qps: trial.valid as f64 / trial.duration_s,
             cpu_us: seen.dut_cpu_us_per_query.unwrap_or(0.0) * sent_for_valid,
             core_us: busy_ns as f64 / 1e3 / trial.valid.max(1) as f64,
