@@ -49,7 +49,7 @@ pub struct Place {
     pub patience: Duration,
 }
 
-/// Configures a DNS64 server, starts it as an unprivileged child, and waits until it answers `probe` rightly. Setting
+/// Configures a DNS64 server, starts it as a child, unprivileged unless it takes devices, and waits until it answers `probe` rightly. Setting
 /// `interrupted` from another thread or a signal handler ends the wait.
 ///
 /// # Errors
@@ -68,7 +68,7 @@ pub fn start(
         cores: settings.cores.clone(),
         namespace: settings.namespace.clone(),
         asked_from: None,
-        as_root: false,
+        as_root: peer.takes_devices(),
         patience: READY_TIMEOUT,
     };
     start_with(peer, &place, probe, interrupted, |scratch| {
