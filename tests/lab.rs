@@ -267,7 +267,7 @@ fn a_missing_program_comes_with_the_command_that_installs_it() {
     assert!(error.to_string().ends_with("install it with: apt-get install absent-server"), "{error}");
     assert_eq!(error.exit_code(), 3);
     let unknown = peers::find("bnid").err().unwrap();
-    let choice = "there is no peer 'bnid'; choose one of dns64d, unbound, bind, ";
+    let choice = "there is no peer 'bnid'; choose one of dns64d, dns64d-xdp, unbound, bind, ";
     assert!(unknown.to_string().starts_with(choice), "{unknown}");
     assert_eq!(unknown.exit_code(), 2);
 }

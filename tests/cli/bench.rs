@@ -102,6 +102,18 @@ fn real_peers_are_measured() {
     }
 }
 
+#[test]
+fn dns64d_is_measured_past_the_stack() {
+    let _alone = alone();
+    if !super::lab::can() {
+        return;
+    }
+    match net::bpf::available() {
+        Ok(()) => small_bench(&["--peer", "dns64d-xdp"]),
+        Err(error) => println!("SKIPPED: {error}"),
+    }
+}
+
 /// Ends a bench after a while with a signal; returns the record.
 fn interrupted(signal: &str) -> (Option<i32>, String, Results, u32) {
     let base = tempfile::tempdir().unwrap();

@@ -89,6 +89,9 @@ struct Common {
     /// The processors it runs on, a worker for each, for example 0,1 [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
+    /// Network devices for a server that takes them (dns64d-xdp), for example eth0,eth1
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    devices: Vec<String>,
 }
 
 /// Why `sextant peers` could not do its work. Each displays as one line.
@@ -164,7 +167,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
 impl Common {
     fn settings(&self, listen: SocketAddr, auth: SocketAddr) -> PeerSettings {
         let cores = if self.cpus.is_empty() { net::cpu::available() } else { self.cpus.clone() };
-        PeerSettings::new(listen, auth, self.prefix, self.suffix, cores)
+        let settings = PeerSettings::new(listen, auth, self.prefix, self.suffix, cores);
+        PeerSettings { devices: self.devices.clone(), ..settings }
     }
 }
 

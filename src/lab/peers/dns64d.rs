@@ -70,7 +70,7 @@ impl Peer for Dns64d {
 
     fn obstacle(&self, settings: &PeerSettings) -> Option<String> {
         (self.xdp && settings.devices.is_empty()).then(|| {
-            "AF_XDP needs network devices of its own, and the loopback device cannot: run it as root with --path lab"
+            "AF_XDP needs Ethernet devices: name them with --devices, or let bench run as root with --path lab"
                 .to_owned()
         })
     }
