@@ -24,6 +24,15 @@
         __type(value, __u64);                                                                                          \
     } name SEC(".maps")
 
+/* The AF_XDP socket of each queue; the loader sets how many. */
+#define AF_XDP_SOCKETS(name)                                                                                           \
+    struct {                                                                                                           \
+        __uint(type, BPF_MAP_TYPE_XSKMAP);                                                                             \
+        __uint(max_entries, 64);                                                                                       \
+        __type(key, __u32);                                                                                            \
+        __type(value, __u32);                                                                                          \
+    } name SEC(".maps")
+
 #define COUNT(map, index)                                                                                              \
     do {                                                                                                               \
         __u32 count_index = (index);                                                                                   \

@@ -13,12 +13,7 @@ const volatile __u16 last_port = 0xffff;
 enum { TAKEN, WRONG_QUEUE, COUNTERS };
 PER_CPU_COUNTERS(counters, COUNTERS);
 
-struct {
-    __uint(type, BPF_MAP_TYPE_XSKMAP);
-    __uint(max_entries, 64);
-    __type(key, __u32);
-    __type(value, __u32);
-} sockets SEC(".maps");
+AF_XDP_SOCKETS(sockets);
 
 static __always_inline int is_from_server(const void *data, const void *end, __u32 offset)
 {

@@ -9,12 +9,7 @@
 enum { TAKEN, WRONG_QUEUE, COUNTERS };
 PER_CPU_COUNTERS(counters, COUNTERS);
 
-struct {
-    __uint(type, BPF_MAP_TYPE_XSKMAP);
-    __uint(max_entries, 64);
-    __type(key, __u32);
-    __type(value, __u32);
-} sockets SEC(".maps");
+AF_XDP_SOCKETS(sockets);
 
 SEC("xdp")
 int service(struct xdp_md *ctx)

@@ -68,6 +68,11 @@ const SLOT_OCTETS: u32 = 1024;
 /// The kernel keeps so much of each chunk before the frame (`XDP_PACKET_HEADROOM`).
 pub(super) const HEADROOM_OCTETS: usize = 256;
 
+/// The size of the chunks that hold frames of up to so many octets: the kernel takes 2048 and 4096.
+pub(super) fn chunk_octets(frame_octets: usize) -> u32 {
+    if frame_octets + HEADROOM_OCTETS <= 2048 { 2048 } else { 4096 }
+}
+
 /// The program on the device and what belongs to it, shared by the lanes. The device is free again when the last of them
 /// is dropped, or the process ends in any way.
 pub struct XdpDevice {
@@ -128,7 +133,7 @@ impl XdpDevice {
             sockets_per_lane,
             queues,
             // Longer frames than the larger chunk holds are dropped, and counted; answers to a benchmark are none.
-            chunk_octets: if frame_octets + HEADROOM_OCTETS <= 2048 { 2048 } else { 4096 },
+            chunk_octets: chunk_octets(frame_octets),
             copy: config.copy || redirect.mode() == Mode::Generic,
             receive_frames: frames_per_queue(config.receive_frames, queues as u32),
             mailboxes: (0..lanes).map(|_| Mailbox::default()).collect(),

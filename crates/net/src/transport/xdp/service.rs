@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::device::{HEADROOM_OCTETS, check_capabilities};
+use super::device::{check_capabilities, chunk_octets};
 use super::error::XdpError;
 use super::socket::{self, Failed, Queue, XdpSocket};
 use crate::bpf::{Mode, Redirect, RedirectCounters};
@@ -43,8 +43,7 @@ impl XdpService {
         let queues = device.rx_queues().map_err(ask)?;
         let frame_octets = device.mtu().map_err(ask)? + frame::ETHERNET_OCTETS;
         let redirect = Redirect::attach_service(device.index, listen, mac, queues as u32, mode)?;
-        let chunk_octets = if frame_octets + HEADROOM_OCTETS <= 2048 { 2048 } else { 4096 };
-        Ok(Self { redirect, device, queues, chunk_octets })
+        Ok(Self { redirect, device, queues, chunk_octets: chunk_octets(frame_octets) })
     }
 
     /// The receive queues of the device.

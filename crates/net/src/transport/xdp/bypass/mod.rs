@@ -9,7 +9,7 @@ mod table;
 
 use std::sync::Arc;
 
-use super::device::{HEADROOM_OCTETS, check_capabilities};
+use super::device::{HEADROOM_OCTETS, check_capabilities, chunk_octets};
 use super::error::XdpError;
 use super::service::bind_queue;
 use super::socket::Queue;
@@ -54,8 +54,7 @@ impl Bypass {
         let mac = device.hardware_address().map_err(ask)?;
         let queues = device.rx_queues().map_err(ask)?;
         let mtu_octets = device.mtu().map_err(ask)?;
-        let chunk_octets: u32 =
-            if ring::frame_octets(mtu_octets) + HEADROOM_OCTETS <= 2048 { 2048 } else { 4096 };
+        let chunk_octets = chunk_octets(ring::frame_octets(mtu_octets));
         let room = chunk_octets as usize - HEADROOM_OCTETS;
         let (redirect, map) =
             Redirect::attach_bypass(device.index, mac, workers as u32, room as u32, queues as u32, mode)?;
