@@ -1,11 +1,14 @@
 //! The report, from records of every kind: complete, interrupted, just begun, and hostile.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+#[path = "support/seen.rs"]
+mod seen;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use engine::identifiers::{Seen, analyse};
+use engine::identifiers::analyse;
 use engine::record::{
     CertificateUse, Goal, GoalSummary, Interval, Latency, Observation, Outcome, Results, Run, State,
     Steadiness, Summary, Trial, Window,
@@ -139,19 +142,7 @@ fn the_page_asks_nothing_of_the_network_and_can_be_navigated() {
 
 /// The record of a server that counts its IDs, as an AuthDNS would have seen it.
 fn observed() -> Results {
-    let query = |n: u16| Seen {
-        at_ns: u64::from(n) * 500_000,
-        name: u64::from(n / 2),
-        client: 1,
-        upper_case: 0,
-        port: 40_000 + n % 7,
-        id: n.wrapping_mul(3),
-        qtype: if n.is_multiple_of(2) { 28 } else { 1 },
-        tcp: false,
-        letters: 13,
-    };
-    let queries: Vec<Seen> = (0..4000).map(query).collect();
-    Results { observed: Some(analyse(&queries, 4000, Some(2000))), ..fixture("quick") }
+    Results { observed: Some(analyse(&seen::queries(), 4000, Some(2000))), ..fixture("quick") }
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! `docs/results.schema.json` against real records and against what the programs write.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+#[path = "../support/seen.rs"]
+mod seen;
 mod validator;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use engine::identifiers::{Seen, analyse};
+use engine::identifiers::analyse;
 use engine::record::{
     CertificateUse, Experiments, Fact, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation,
     Results, Steadiness, Trial,
@@ -31,18 +33,7 @@ fn fixture(name: &str) -> Value {
 /// A record in which every optional part is there.
 fn full() -> Results {
     let mut results: Results = serde_json::from_value(fixture("quick")).unwrap();
-    let seen = |n: u16| Seen {
-        at_ns: u64::from(n) * 1_000_000,
-        name: u64::from(n / 2),
-        client: 1,
-        upper_case: 0,
-        port: 40_000 + n % 7,
-        id: n.wrapping_mul(3),
-        qtype: 28,
-        tcp: false,
-        letters: 13,
-    };
-    results.observed = Some(analyse(&(0..2000).map(seen).collect::<Vec<_>>(), 2000, Some(1000)));
+    results.observed = Some(analyse(&seen::queries(), 4000, Some(2000)));
     results.settings.goals = vec![Goal::default()];
     results.goals = vec![GoalSummary::default()];
     results.steadiness = Some(Steadiness::default());

@@ -3,9 +3,12 @@
 //! For each size it is filled beyond its memory with replies of random names; then come look-ups of names that are
 //! there, of names that are not, insertions, renewals, and look-ups by two threads at once.
 
+mod common;
+
 use std::hint::black_box;
 use std::time::Instant;
 
+use common::median;
 use dns64::wire::{CLASS_IN, Header, Message, Name, Overflow, Question, Section, Writer, rtype};
 use proxy::cache::{Cache, Key};
 use rand_chacha::ChaCha12Rng;
@@ -95,11 +98,6 @@ fn look_up(cache: &Cache, keys: &[Key]) -> f64 {
         stretches_ns.push(start.elapsed().as_nanos() as f64 / STRETCH as f64);
     }
     median(stretches_ns)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn question(n: u64) -> Question {

@@ -3,11 +3,14 @@
 //! Batches of clients' questions for names without AAAA, as a thread would receive them; the upstream server's answers are
 //! made outside the time measured. A miss is RFC 8219's worst case: both questions asked upstream, both replies kept.
 
+mod common;
+
 use std::hint::black_box;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use common::median;
 use dns64::wire::{CLASS_IN, Header, Message, Name, Question, Section, Writer, rtype};
 use dns64::wire::{Edns, append_option};
 use proxy::client::{Channel, Client};
@@ -35,12 +38,12 @@ fn main() {
     for cache_mib in CACHES_MIB {
         let mut bench = Bench::new(cache_mib << 20);
         let stages: Vec<[f64; 3]> = (0..batches).map(|batch| bench.misses(batch)).collect();
-        let [ask, aaaa, a] = [0, 1, 2].map(|stage| median(stages.iter().map(|costs| costs[stage])));
-        let all = median(stages.iter().map(|costs| costs.iter().sum()));
+        let [ask, aaaa, a] = [0, 1, 2].map(|stage| median(stages.iter().map(|costs| costs[stage]).collect()));
+        let all = median(stages.iter().map(|costs| costs.iter().sum()).collect());
         let last = batches - 1;
         let hit = match cache_mib {
             0 => f64::NAN,
-            _ => median((0..batches).map(|_| bench.hits(last))),
+            _ => median((0..batches).map(|_| bench.hits(last)).collect()),
         };
         println!("{cache_mib:6} {ask:17.0} {aaaa:13.0} {a:10.0} {all:7.0} {hit:7.0}");
     }
@@ -188,10 +191,4 @@ fn reply(query: &[u8]) -> Vec<u8> {
     };
     buffer.truncate(length);
     buffer
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

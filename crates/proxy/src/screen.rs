@@ -89,27 +89,23 @@ fn take<'m>(message: &Message<'m>, edns: Option<Edns>) -> Verdict<'m> {
     let header = message.header;
     let options = if edns.is_some() { Options::of(message) } else { Options::new(&[]) };
     let dnssec_ok = edns.is_some_and(|edns| edns.dnssec_ok);
-    let edns = edns.map(|edns| ClientEdns {
-        payload_octets: edns.payload_octets,
-        cookie: None,
-        keepalive: options.find(option_code::KEEPALIVE).is_some(),
-        padding: options.find(option_code::PADDING).is_some(),
-    });
-    // In one expression, so that the name is copied once.
-    Verdict::Take {
-        query: Query {
-            asked: Asked {
-                id: header.id,
-                question: message.question(),
-                recursion_desired: header.has(Header::RD),
-                checking_disabled: header.has(Header::CD),
-                dnssec_ok,
-            },
-            wants_ad: dnssec_ok || header.has(Header::AD),
-            edns,
+    let query = Query {
+        asked: Asked {
+            id: header.id,
+            question: message.question(),
+            recursion_desired: header.has(Header::RD),
+            checking_disabled: header.has(Header::CD),
+            dnssec_ok,
         },
-        cookie: options.find(option_code::COOKIE),
-    }
+        wants_ad: dnssec_ok || header.has(Header::AD),
+        edns: edns.map(|edns| ClientEdns {
+            payload_octets: edns.payload_octets,
+            cookie: None,
+            keepalive: options.find(option_code::KEEPALIVE).is_some(),
+            padding: options.find(option_code::PADDING).is_some(),
+        }),
+    };
+    Verdict::Take { query, cookie: options.find(option_code::COOKIE) }
 }
 
 #[cfg(test)]

@@ -213,8 +213,7 @@ impl Name {
     pub fn with_flipped_case(&self, bits: &[u8; 32]) -> Self {
         let mut name = *self;
         for (at, octet) in name.octets[..usize::from(self.length)].iter_mut().enumerate() {
-            let flip = bits[at / 8] >> (at % 8) & 1 == 1 && octet.is_ascii_alphabetic();
-            *octet ^= u8::from(flip) << 5;
+            *octet = flipped(bits, at, *octet);
         }
         name
     }
@@ -222,10 +221,11 @@ impl Name {
     /// Whether `wire` is this name with these cases of letters, as [`Name::with_flipped_case`] makes them, octet for octet.
     pub fn is_flipped(&self, bits: &[u8; 32], wire: &[u8]) -> bool {
         wire.len() == usize::from(self.length)
-            && wire.iter().zip(&self.octets).enumerate().all(|(at, (&other, &own))| {
-                let flip = bits[at / 8] >> (at % 8) & 1 == 1 && own.is_ascii_alphabetic();
-                other == own ^ u8::from(flip) << 5
-            })
+            && wire
+                .iter()
+                .zip(&self.octets)
+                .enumerate()
+                .all(|(at, (&other, &own))| other == flipped(bits, at, own))
     }
 
     /// This name with `new` in the place of `old`, which is an ending of it (RFC 6672 2.2).
@@ -254,6 +254,12 @@ impl Name {
         }
         at == skip && own[skip..].eq_ignore_ascii_case(other)
     }
+}
+
+/// Octet `at` of a name in the case that the bits give it. Length octets are below 64 and so are never letters.
+fn flipped(bits: &[u8; 32], at: usize, octet: u8) -> u8 {
+    let flip = bits[at / 8] >> (at % 8) & 1 == 1 && octet.is_ascii_alphabetic();
+    octet ^ u8::from(flip) << 5
 }
 
 /// The position after a name without compression.

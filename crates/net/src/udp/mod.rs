@@ -71,16 +71,14 @@ impl UdpSocket {
     }
 
     /// Takes a socket that somebody else has bound. It becomes non-blocking, notes destinations as one of
-    /// [`UdpSocket::bind`] does, and joins datagrams if wanted ([`Options::join`]).
+    /// [`UdpSocket::bind`] does, and joins datagrams ([`Options::join`]).
     ///
     /// # Errors
     /// Only those of a broken descriptor.
-    pub fn adopt(socket: std::net::UdpSocket, join: bool) -> io::Result<Self> {
+    pub fn adopt(socket: std::net::UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let this = Self { socket: socket.into() };
-        if join {
-            this.set(libc::SOL_UDP, libc::UDP_GRO, 1)?;
-        }
+        this.set(libc::SOL_UDP, libc::UDP_GRO, 1)?;
         this.note_destinations(this.local_addr()?)?;
         Ok(this)
     }

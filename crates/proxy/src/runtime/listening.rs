@@ -136,7 +136,7 @@ impl Plan {
         let tcp = take_tcp(given, wanted).filter(|_| streams);
         if let Some(socket) = take_udp(given, wanted) {
             for thread in &mut self.open {
-                let own = socket.try_clone().and_then(|socket| UdpSocket::adopt(socket, true));
+                let own = socket.try_clone().and_then(UdpSocket::adopt);
                 thread.push((lane, own.map_err(|error| ServerError::listen(wanted, error))?, number));
             }
             return match tcp {
