@@ -2,8 +2,8 @@
 //!
 //! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs root, two
 //! processors and the servers' packages, takes 15 to 20 minutes, and writes Markdown after every server, so that a run
-//! that ends early has told what it measured. Whatever [`sextant::lab::peers::all`] lists is measured, so a server in
-//! another configuration (dns64d with AF_XDP, say) needs nothing here but to be a peer of its own.
+//! that ends early has told what it measured. Whatever [`sextant::lab::peers::all`] lists is measured, dns64d in both
+//! its ways.
 
 mod book;
 mod options;
