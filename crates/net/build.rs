@@ -8,7 +8,8 @@ use std::process::Command;
 /// The programs: `bpf/NAME.bpf.c` becomes the constant `NAME` in capitals.
 const PROGRAMS: [&str; 7] = ["authority", "bypass", "measurer", "pass", "redirect", "reflector", "service"];
 /// Included by all programs.
-const HEADERS: [&str; 6] = ["checksum.h", "generator.h", "measurer.h", "packet.h", "service.h", "sink.h"];
+const HEADERS: [&str; 8] =
+    ["checksum.h", "generator.h", "measurer.h", "packet.h", "repeat.h", "reply.h", "service.h", "sink.h"];
 
 fn main() {
     println!("cargo:rerun-if-env-changed=CLANG");

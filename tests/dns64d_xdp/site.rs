@@ -106,13 +106,19 @@ impl Site {
         net::netns::within(&self.lab.namespace(Role::Tester), ask).unwrap()
     }
 
+    /// What `dns64d control` says to a command.
+    pub fn control(&self, name: &str, command: &[&str]) -> Vec<u8> {
+        let mut control = Command::new(env!("CARGO_BIN_EXE_dns64d"));
+        control.args(["control", "--socket", self.control_path(name).to_str().unwrap()]).args(command);
+        let output = control.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    }
+
     /// A number of `dns64d control stats`.
     pub fn count(&self, name: &str, counter: &str) -> u64 {
-        let output = Command::new(env!("CARGO_BIN_EXE_dns64d"))
-            .args(["control", "--socket", self.control_path(name).to_str().unwrap(), "stats", "--json"])
-            .output()
-            .unwrap();
-        let stats: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let stats = self.control(name, &["stats", "--json"]);
+        let stats: serde_json::Value = serde_json::from_slice(&stats).unwrap();
         stats[counter].as_u64().unwrap_or_else(|| panic!("no {counter} in {stats}"))
     }
 

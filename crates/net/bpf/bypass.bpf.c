@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Hands datagrams for a server's own UDP sockets to the AF_XDP socket of the queue they arrive on: queries to its listeners,
- * and answers of the servers it asks. Whatever else arrives passes, and so does what leaves a doubt: the sockets are there. */
-#include "checksum.h"
+ * and answers of the servers it asks. Whatever else arrives passes, and so does what leaves a doubt: the sockets are there.
+ * Queries that the server has just answered it answers itself (`repeat.h`). */
+#include "reply.h"
 
 #define LISTENERS 64
 #define SERVERS 1024
 #define PORTS 65536
+#define RANGES 64
+#define WORKERS 256
+#define CLASSES 8
 
 /* A port as the table has it: in network order, with what else must fit. */
 #define USED (1ULL << 16)
@@ -20,6 +24,24 @@ struct end {
     __u64 port;
 };
 
+/* The first address and the mask; of IPv4 the first words count. */
+struct range {
+    __u32 first[4];
+    __u32 mask[4];
+    __u64 family;
+};
+
+/* What is needed to answer here. */
+struct repeating {
+    /* Answers of another epoch are not given any more; 0 gives none. */
+    __u64 epoch;
+    /* Who may ask. */
+    __u64 range_count;
+    struct range ranges[RANGES];
+    /* The answers given, by the worker that they are from, and by their classes. */
+    __u64 given[WORKERS][CLASSES];
+};
+
 /* The process writes it while the program reads: entries without USED are not there. */
 struct table {
     __u64 listener_count;
@@ -29,6 +51,7 @@ struct table {
         struct end server;
     } servers[SERVERS];
     __u64 ports[2][PORTS];
+    struct repeating repeating;
 };
 
 struct {
@@ -51,11 +74,17 @@ const volatile struct place {
     __u32 workers;
     /* Longer frames do not fit into the memory of the AF_XDP sockets. */
     __u32 frame_octets_max;
+    /* Each worker has so many answers, a power of two. */
+    __u32 answers;
+    /* How answers leave: see `send_back`. */
+    __u32 redirects;
 } place = {};
 
 struct datagram {
     struct end from, to;
 };
+
+#include "repeat.h"
 
 static __always_inline int is_same(const __u32 *one, const __u32 *other)
 {
@@ -150,13 +179,19 @@ int bypass(struct xdp_md *ctx)
     if (!read((void *)(long)ctx->data, (void *)(long)ctx->data_end, &datagram))
         return XDP_PASS;
     __u32 zero = 0, queue = ctx->rx_queue_index;
-    const struct table *known = bpf_map_lookup_elem(&table, &zero);
+    struct table *known = bpf_map_lookup_elem(&table, &zero);
     if (!known)
         return XDP_PASS;
     __u64 entry = known->ports[datagram.to.port & IPV6 ? 1 : 0][bpf_ntohs((__u16)datagram.to.port)];
     int taken = entry & USED ? is_answer(known, &datagram, entry, queue) : is_query(known, &datagram.to);
     if (!taken)
         return XDP_PASS;
+    if (!(entry & USED) && known->repeating.epoch) {
+        /* The two lengths of headers in two branches, so that all offsets are constants to the verifier. */
+        int repeated = datagram.to.port & IPV6 ? repeat(ctx, known, &datagram, 1) : repeat(ctx, known, &datagram, 0);
+        if (repeated >= 0)
+            return repeated;
+    }
     long action = bpf_redirect_map(&sockets, queue, XDP_PASS);
     COUNT(counters, action == XDP_REDIRECT ? TAKEN : WRONG_QUEUE);
     return action;

@@ -141,7 +141,7 @@ pub(crate) fn word(value: u64) -> u64 {
 }
 
 /// The checksum of a sum, as it stands in a header.
-fn fold(sum: u64) -> [u8; 2] {
+pub(crate) fn fold(sum: u64) -> [u8; 2] {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);

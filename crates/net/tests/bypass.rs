@@ -6,9 +6,10 @@ mod support;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use dns64::Range;
 use net::frame::{Template, may_be_intact};
 use net::link::Device;
-use net::transport::xdp::{Arrivals, Bypass, BypassRing};
+use net::transport::xdp::{Arrivals, Bypass, BypassRing, Repeatable};
 use support::{DEVICE, MACS, PEER, Pair, TESTER, can_run, device, frame_socket, send_frame};
 
 const PORT: u16 = 5300;
@@ -49,7 +50,7 @@ fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
 /// The program on the Tester's device as worker 0 of `workers`, with the ring of its only queue.
 fn open(pair: &Pair, workers: usize) -> (Bypass, BypassRing) {
     pair.tester(|| {
-        let mut bypass = Bypass::open(Device::named(DEVICE).unwrap(), workers, None).unwrap();
+        let mut bypass = Bypass::open(Device::named(DEVICE).unwrap(), workers, None, true).unwrap();
         assert_eq!((bypass.queues(), bypass.device().name.as_str()), (1, DEVICE));
         let ring = bypass.ring(0).unwrap();
         (bypass, ring)
@@ -163,4 +164,96 @@ fn damaged_frames_are_dropped_as_the_stack_drops_them() {
         good += arrivals.iter().count();
     }
     assert_eq!((frames, good, arrivals.damaged()), (2, 1, 1));
+}
+
+/// A query for AAAA with a plain OPT record, and an answer of 30 octets more.
+fn conversation(id: u16, name: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let mut query = id.to_be_bytes().to_vec();
+    query.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
+    query.extend_from_slice(name);
+    query.extend_from_slice(&[0, 28, 0, 1]);
+    let mut answer = query.clone();
+    (answer[2], answer[3], answer[7]) = (0x81, 0x80, 1);
+    query.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
+    answer.extend(1..=41);
+    (query, answer)
+}
+
+#[test]
+fn an_answer_is_repeated_to_the_same_question_until_its_time_is_over() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::new();
+    let (unheard, _) = open(&pair, 1);
+    assert!(matches!(unheard.repeats_not(), Some(net::bpf::BpfError::Unheard { .. })));
+    drop(unheard);
+    // A veth takes frames of programs if its peer has one, too.
+    let _heard = pair.peer(|| net::bpf::attach_pass(device()).unwrap());
+    let (bypass, mut ring) = open(&pair, 1);
+    assert!(bypass.repeats_not().is_none(), "{:?}", bypass.repeats_not());
+    let table = bypass.table();
+    let range = |text: &str| text.parse::<Range>().unwrap();
+    let networks = [("198.18.0.0/30", 0), ("2001:2::/48", 5)];
+    for ([ours, theirs], (network, class)) in ends(PORT).into_iter().zip(networks) {
+        let client = pair.peer(|| socket(theirs));
+        table.set_listeners(&[ours]);
+        let (query, answer) = conversation(7, b"\x03www\x07example\x00");
+        let far_ns = net::clock::monotonic_ns() + 3_600_000_000_000;
+        let remember = |until_ns, epoch| {
+            let repeatable = Repeatable { query: &query, answer: &answer, until_ns, epoch, class };
+            ring.remember(net::clock::monotonic_ns(), &repeatable)
+        };
+        assert!(remember(far_ns, 3), "what was made in another epoch does no harm");
+        assert!(table.repeat_to(&[range(network)], 4 + u64::from(class)));
+        assert!(remember(far_ns, table.epoch()) && !remember(far_ns, table.epoch()), "once is enough");
+
+        // Another ID, another spelling: both come back.
+        let (mut asked, mut wanted) = conversation(0x1234, b"\x03WwW\x07eXample\x00");
+        client.send_to(&asked, ours).unwrap();
+        assert_eq!(receive(&client), (wanted.clone(), ours));
+        assert_eq!(table.given(0)[usize::from(class)], 1);
+
+        // Another flag, another name, another type: for the server.
+        for at in [3, 14, 26] {
+            let mut other = asked.clone();
+            other[at] ^= 0x10;
+            client.send_to(&other, ours).unwrap();
+            assert_eq!(next(&mut ring, PATIENCE).unwrap().3, other);
+        }
+        // A client that may not ask.
+        assert!(table.repeat_to(&[range("192.0.2.0/24")], table.epoch()));
+        client.send_to(&asked, ours).unwrap();
+        assert_eq!(next(&mut ring, PATIENCE).unwrap().3, asked);
+        // Another epoch, and none.
+        assert!(table.repeat_to(&[range("0.0.0.0/0"), range("::/0")], 99));
+        client.send_to(&asked, ours).unwrap();
+        assert_eq!(next(&mut ring, PATIENCE).unwrap().3, asked);
+        table.stop_repeating();
+        assert!(table.epoch() == 0 && ring.epoch() == 0);
+        client.send_to(&asked, ours).unwrap();
+        assert_eq!(next(&mut ring, PATIENCE).unwrap().3, asked);
+
+        // Its time is over.
+        let epoch = 100 + u64::from(class);
+        assert!(table.repeat_to(&[range("0.0.0.0/0"), range("::/0")], epoch));
+        let (query, answer) = conversation(9, b"\x05short\x04life\x00");
+        (asked, wanted) = conversation(10, b"\x05short\x04life\x00");
+        let until_ns = net::clock::monotonic_ns() + 200_000_000;
+        let repeatable = Repeatable { query: &query, answer: &answer, until_ns, epoch, class };
+        assert!(ring.remember(net::clock::monotonic_ns(), &repeatable));
+        client.send_to(&asked, ours).unwrap();
+        assert_eq!(receive(&client), (wanted.clone(), ours));
+        std::thread::sleep(Duration::from_millis(250));
+        client.send_to(&asked, ours).unwrap();
+        assert_eq!(next(&mut ring, PATIENCE).unwrap().3, asked);
+        // Its place is free again.
+        assert!(ring.remember(net::clock::monotonic_ns(), &Repeatable { until_ns: far_ns, ..repeatable }));
+        client.send_to(&asked, ours).unwrap();
+        assert_eq!(receive(&client), (wanted.clone(), ours));
+        table.stop_repeating();
+    }
+    assert_eq!(table.given(0).iter().sum::<u64>(), 6);
+    let many = vec![range("::/0"); net::transport::xdp::RANGES_MAX + 1];
+    assert!(!table.repeat_to(&many, 7) && table.epoch() == 0);
 }

@@ -30,6 +30,16 @@ macro_rules! counters {
         }
 
         impl Stats {
+            /// What was counted since `before`.
+            pub(crate) fn since(&self, before: &Self) -> Self {
+                Self { $($name: self.$name - before.$name,)* }
+            }
+
+            /// The same so many times.
+            pub(crate) fn times(&self, number: u64) -> Self {
+                Self { $($name: self.$name * number,)* }
+            }
+
             /// All counters, in the order of their definition.
             pub fn list(&self) -> Vec<Counter> {
                 vec![$(Counter {

@@ -6,6 +6,7 @@
 mod attach;
 mod capabilities;
 mod object;
+pub(crate) mod probe;
 mod redirect;
 mod shared;
 pub(crate) mod sys;
@@ -22,7 +23,7 @@ pub(crate) use attach::attach;
 pub use attach::{Attached, Mode, attach_pass, attached_program};
 pub(crate) use aya::programs::ProgramFd;
 pub(crate) use object::{Counters, Object};
-pub(crate) use redirect::address_octets;
+pub(crate) use redirect::{BypassPlace, address_octets};
 pub use redirect::{Redirect, RedirectCounters};
 pub(crate) use shared::Shared;
 pub use sys::TestRun;

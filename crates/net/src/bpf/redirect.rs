@@ -8,14 +8,47 @@ use aya::maps::{Map, MapData, XskMap};
 
 use super::attach::{Attached, Mode, attach};
 use super::object::{Counters, Object, refused};
-use super::{BpfError, objects};
+use super::{BpfError, objects, probe};
 use crate::kernel::Place;
+use crate::link::Device;
 
 /// The redirect program on a device.
 pub struct Redirect {
     sockets: XskMap<MapData>,
     counters: Counters<2>,
     attached: Attached,
+}
+
+/// Where the program of a server with sockets is: `struct place` of `bpf/bypass.bpf.c`.
+pub(crate) struct BypassPlace {
+    /// Frames to other Ethernet addresses pass.
+    pub mac: [u8; 6],
+    /// The receive queue k is worker `k % workers`'s; at least 1.
+    pub workers: u32,
+    /// Longer frames pass.
+    pub frame_octets_max: u32,
+    /// Answers of each worker that can be repeated at one time, a power of two; 0 repeats none.
+    pub answers: u32,
+}
+
+impl BypassPlace {
+    fn octets(&self, redirects: bool) -> [u8; 24] {
+        let mut octets = [0; 24];
+        octets[..6].copy_from_slice(&self.mac);
+        octets[8..12].copy_from_slice(&self.workers.to_ne_bytes());
+        octets[12..16].copy_from_slice(&self.frame_octets_max.to_ne_bytes());
+        octets[16..20].copy_from_slice(&self.answers.to_ne_bytes());
+        octets[20..].copy_from_slice(&u32::from(redirects).to_ne_bytes());
+        octets
+    }
+}
+
+/// What the program of a server with sockets shares with it.
+pub(crate) struct BypassMaps {
+    /// `struct table` of `bpf/bypass.bpf.c`.
+    pub table: Map,
+    /// The `struct answer`s of `bpf/repeat.h`, where there are any, or why answers of programs do not leave the device.
+    pub answers: Result<Option<Map>, BpfError>,
 }
 
 /// What became of the server's answers.
@@ -73,28 +106,28 @@ impl Redirect {
         Self::attach_object("service", object, device, mode)
     }
 
-    /// Puts the program of a server with sockets on a device; the map is `struct table` of `bpf/bypass.bpf.c`. The receive
-    /// queue k is worker `k % workers`'s; frames to other addresses than `mac` or beyond `frame_octets_max` pass.
+    /// Puts the program of a server with sockets on a device; all that it does not take passes.
     ///
     /// # Errors
     /// XDP is not available, or the device is missing, occupied or takes no program.
     pub(crate) fn attach_bypass(
-        device: u32,
-        mac: [u8; 6],
-        workers: u32,
-        frame_octets_max: u32,
+        device: &Device,
+        place: &BypassPlace,
         queues: u32,
         mode: Option<Mode>,
-    ) -> Result<(Self, Map), BpfError> {
-        // `struct place`.
-        let mut place = [0; 16];
-        place[..6].copy_from_slice(&mac);
-        place[8..12].copy_from_slice(&workers.max(1).to_ne_bytes());
-        place[12..].copy_from_slice(&frame_octets_max.to_ne_bytes());
-        let (globals, sizes) = ([("place", &place[..])], [("sockets", queues.max(1))]);
+    ) -> Result<(Self, BypassMaps), BpfError> {
+        let repeats = place.answers > 0;
+        let redirects = repeats && probe::is_needed(device).map_err(asking)?;
+        let octets = place.octets(redirects);
+        let globals = [("place", &octets[..]), ("device", &device.index.to_ne_bytes()[..])];
+        let answers = place.workers.saturating_mul(place.answers).max(1);
+        let sizes = [("sockets", queues.max(1)), ("answers", answers)];
         let mut object = Object::load("bypass", objects::BYPASS, &globals, &sizes)?;
-        let table = object.take_map("table")?;
-        Ok((Self::attach_object("bypass", object, device, mode)?, table))
+        let (table, answers) = (object.take_map("table")?, object.take_map("answers")?);
+        let tried = if redirects { Some(object.program_fd("probe")?) } else { None };
+        let attached = Self::attach_object("bypass", object, device.index, mode)?;
+        let leave = tried.map_or(Ok(()), |program| probe::check(&program, device, place.mac));
+        Ok((attached, BypassMaps { table, answers: leave.map(|()| repeats.then_some(answers)) }))
     }
 
     fn attach_object(
@@ -129,6 +162,10 @@ impl Redirect {
     pub fn mode(&self) -> Mode {
         self.attached.mode()
     }
+}
+
+fn asking(error: std::io::Error) -> BpfError {
+    BpfError::Io { operation: "asking the device for its driver", error }
 }
 
 /// An address as the programs keep it: 16 octets, of which IPv4 uses the first four.

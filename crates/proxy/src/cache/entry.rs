@@ -130,6 +130,11 @@ impl Header {
         u32::try_from(now_ns.saturating_sub(self.born_ns) / NS_PER_S).unwrap_or(u32::MAX)
     }
 
+    /// When the age will be a second more.
+    pub(super) fn ticks_ns(&self, now_ns: u64) -> u64 {
+        self.born_ns.saturating_add((u64::from(self.age_s(now_ns)) + 1) * NS_PER_S)
+    }
+
     /// The seconds left of its life; at least 1 while it is fresh.
     pub(super) fn left_s(&self, now_ns: u64) -> u32 {
         self.life_s.saturating_sub(self.age_s(now_ns))

@@ -49,6 +49,8 @@ pub struct Found {
     /// Its life of at least ten seconds is in its last tenth. One caller alone is told so until it is renewed: to ask
     /// for it again in time.
     pub ageing: bool,
+    /// When its TTLs will be less by one second; it says the same until then.
+    pub ticks_ns: u64,
 }
 
 /// What to forget.

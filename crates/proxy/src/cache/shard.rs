@@ -98,7 +98,8 @@ impl Shard {
             Header { hit: true, told: true, ..header }.write(self.ring.at_mut(position));
         }
         *if ttl_left_s > 0 { &mut self.counts.hits } else { &mut self.counts.stale_hits } += 1;
-        Some(Found { ttl_left_s, stale_s: header.stale_s(now_ns), ageing })
+        let ticks_ns = header.ticks_ns(now_ns);
+        Some(Found { ttl_left_s, stale_s: header.stale_s(now_ns), ageing, ticks_ns })
     }
 
     /// The same for the reply that says that a name does not exist, if it is fresh and says so still.
@@ -110,7 +111,7 @@ impl Shard {
         }
         self.copy_aged(position, &header, now_ns, out);
         self.counts.nxdomain_hits += 1;
-        Some(Found { ttl_left_s, stale_s: 0, ageing: false })
+        Some(Found { ttl_left_s, stale_s: 0, ageing: false, ticks_ns: header.ticks_ns(now_ns) })
     }
 
     /// Copies a reply into `out`, aged, and notes in its entry that it was found.

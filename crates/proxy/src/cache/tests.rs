@@ -55,15 +55,20 @@ fn ttls(octets: &[u8]) -> Vec<u32> {
     Message::parse(octets).unwrap().records().map(|record| record.unwrap().ttl).collect()
 }
 
-const FRESH: Found = Found { ttl_left_s: 0, stale_s: 0, ageing: false };
+const FRESH: Found = Found { ttl_left_s: 0, stale_s: 0, ageing: false, ticks_ns: 0 };
+
+/// What was found, but for when it ticks.
+fn found(found: Option<Found>) -> Option<Found> {
+    found.map(|found| Found { ticks_ns: 0, ..found })
+}
 
 #[test]
 fn a_reply_is_found_by_every_spelling_of_its_name_and_by_nothing_else() {
     let (cache, mut out) = (Cache::new(1 << 20, SEED), Vec::new());
     let octets = address_reply("www.Example.test", 60, 1);
     insert(&cache, &key("www.Example.test", rtype::A), &octets, 60, 0);
-    let found = cache.get(&key("WWW.example.TEST", rtype::A), 0, &mut out);
-    assert_eq!(found, Some(Found { ttl_left_s: 60, ..FRESH }));
+    let known = cache.get(&key("WWW.example.TEST", rtype::A), 0, &mut out);
+    assert_eq!(found(known), Some(Found { ttl_left_s: 60, ..FRESH }));
     assert_eq!(out, octets);
     let asked = question("www.example.test", rtype::A);
     for other in [
@@ -93,7 +98,7 @@ fn ttls_lose_the_age_and_end_at_zero() {
     writer.edns(&edns, &[]).unwrap();
     let length = writer.finish();
     insert(&cache, &key("a.test", rtype::A), &octets[..length], 60, 10 * S);
-    for (now_ns, found, expected) in [
+    for (now_ns, known, expected) in [
         (10 * S, Found { ttl_left_s: 60, ..FRESH }, [60, 300, 0]),
         (11 * S - 1, Found { ttl_left_s: 60, ..FRESH }, [60, 300, 0]),
         (11 * S, Found { ttl_left_s: 59, ..FRESH }, [59, 299, 0]),
@@ -102,7 +107,12 @@ fn ttls_lose_the_age_and_end_at_zero() {
         (75 * S, Found { stale_s: 5, ..FRESH }, [0, 235, 0]),
         (75_000 * S, Found { stale_s: 74_930, ..FRESH }, [0, 0, 0]),
     ] {
-        assert_eq!(cache.get(&key("a.test", rtype::A), now_ns, &mut out), Some(found), "{now_ns}");
+        let got = cache.get(&key("a.test", rtype::A), now_ns, &mut out);
+        assert_eq!(found(got), Some(known), "{now_ns}");
+        // It says the same until then, and no longer.
+        let ticks_ns = got.unwrap().ticks_ns;
+        assert!(ticks_ns > now_ns && ticks_ns <= now_ns.max(10 * S) + S, "{now_ns}");
+        assert_eq!(ticks_ns % S, 0);
         assert_eq!(ttls(&out), [&expected[..], &[0x8000]].concat(), "the OPT record has no TTL");
     }
     assert_eq!((cache.counts().hits, cache.counts().stale_hits), (4, 3));
@@ -157,7 +167,8 @@ fn a_denied_name_denies_what_is_below_and_all_types() {
     let below = key("x.y.no.test", rtype::A);
     assert_eq!(cache.nxdomain_above(&below, 0, &mut out), None);
     insert(&cache, &key("no.test", rtype::AAAA), &nxdomain("no.test", rtype::AAAA), 100, 0);
-    assert_eq!(cache.nxdomain_above(&below, 30 * S, &mut out), Some(Found { ttl_left_s: 70, ..FRESH }));
+    let above = cache.nxdomain_above(&below, 30 * S, &mut out);
+    assert_eq!(found(above), Some(Found { ttl_left_s: 70, ..FRESH }));
     assert_eq!(ttls(&out), [70]);
     assert!(cache.nxdomain_above(&key("No.test", rtype::A), 0, &mut out).is_some());
     for other in ["test", "ano.test", "x.test"] {

@@ -177,6 +177,8 @@ pub struct XdpChoice {
     pub devices: Vec<String>,
     /// Upstream servers are asked that way, too.
     pub upstreams: bool,
+    /// The program on the device repeats answers of the cache.
+    pub repeat: bool,
 }
 
 impl XdpChoice {

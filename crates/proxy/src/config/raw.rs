@@ -208,6 +208,7 @@ pub(super) struct RawLimits {
 pub(super) struct RawXdp {
     pub devices: Option<Texts>,
     pub upstreams: Option<bool>,
+    pub repeat: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]

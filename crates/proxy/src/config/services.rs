@@ -28,7 +28,7 @@ pub(super) fn xdp(place: &Place<'_>, raw: &RawXdp) -> Result<XdpChoice> {
         }
     };
     raw.devices.as_ref().map(|texts| place.list("xdp.devices", texts, name)).transpose()?;
-    Ok(XdpChoice { devices, upstreams: raw.upstreams.unwrap_or(true) })
+    Ok(XdpChoice { devices, upstreams: raw.upstreams.unwrap_or(true), repeat: raw.repeat.unwrap_or(true) })
 }
 
 /// `IFNAMSIZ` without the zero at the end.

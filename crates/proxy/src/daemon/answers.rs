@@ -25,7 +25,7 @@ impl<S: Service> Daemon<S> {
             Command::Upstreams => Ok(Reply::Table(self.service.upstreams().iter().map(row).collect())),
             Command::Reload => self.reload().map(|()| Reply::Words("reloaded".to_owned())),
             Command::Flush(what) => {
-                let count = self.service.cache().flush(what);
+                let count = self.service.forget(what);
                 Ok(Reply::Words(format!("{count} entries forgotten")))
             }
             Command::Log(level) => {

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use net::given::GivenSocket;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Flush};
 use crate::command::{CONTROL_SOCKET, CommandLine, Control, Task};
 use crate::config::{Config, ListenProtocol};
 use crate::control::{self, ClientError};
@@ -49,6 +49,11 @@ pub trait Service: Sized {
 
     /// The cache.
     fn cache(&self) -> &Cache;
+
+    /// Forgets entries of the cache, and what was made of them; returns how many entries.
+    fn forget(&self, what: &Flush) -> usize {
+        self.cache().flush(what)
+    }
 
     /// What else it can tell, of its streams for example.
     fn readings(&self) -> Vec<Reading>;

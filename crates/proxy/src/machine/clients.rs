@@ -21,6 +21,7 @@ impl Machine {
     /// Takes a message from a client.
     pub fn handle_client(&mut self, now_ns: u64, client: Client, message: &[u8], out: &mut impl Output) {
         self.stats.client_messages += 1;
+        self.recalled_until_ns = u64::MAX;
         match screen(&self.settings, client.address, message) {
             Verdict::Drop => {
                 self.stats.dropped += 1;

@@ -49,6 +49,8 @@ pub struct Machine {
     /// Counts the jobs: their numbers, and whose turn it is where prefixes rotate.
     jobs_begun: u64,
     loops_seen: u32,
+    /// Until when all that was recalled for the present message stays as it is.
+    recalled_until_ns: u64,
     /// Seconds since 1970 at the monotonic clock's zero.
     unix_zero_s: u64,
     buffers: Buffers,
@@ -78,6 +80,7 @@ impl Machine {
             stats: Stats::default(),
             jobs_begun: 0,
             loops_seen: 0,
+            recalled_until_ns: u64::MAX,
             unix_zero_s: 0,
             buffers: Buffers {
                 recalled: Vec::with_capacity(MESSAGE_OCTETS_MAX),
@@ -98,6 +101,12 @@ impl Machine {
     /// What was counted so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// Until when the cache would have said the same of the last client's message: when the first TTL among what it said is
+    /// less by a second. `u64::MAX` if it said nothing.
+    pub fn recalled_until_ns(&self) -> u64 {
+        self.recalled_until_ns
     }
 
     /// What each upstream server did so far.

@@ -86,9 +86,13 @@ impl Machine {
         if let Some(found) = cache.get(&key, now_ns, buffer)
             && found.ttl_left_s > 0
         {
+            self.recalled_until_ns = self.recalled_until_ns.min(found.ticks_ns);
             return Some(Recalled::Fresh { ageing: found.ageing && self.settings.caching.prefetch });
         }
-        if self.settings.caching.nxdomain_cut && cache.nxdomain_above(&key, now_ns, buffer).is_some() {
+        if self.settings.caching.nxdomain_cut
+            && let Some(above) = cache.nxdomain_above(&key, now_ns, buffer)
+        {
+            self.recalled_until_ns = self.recalled_until_ns.min(above.ticks_ns);
             let of_name = &mut self.buffers.respelled;
             denial_of(&wanted.question, buffer, of_name).ok()?;
             std::mem::swap(buffer, of_name);

@@ -25,7 +25,7 @@ use net::given::GivenSocket;
 use streams::{ServerTls, Streams};
 
 use crate::buckets::Buckets;
-use crate::cache::Cache;
+use crate::cache::{Cache, Flush};
 use crate::config::{Config, ListenProtocol};
 use crate::machine::Shared;
 use crate::settings::Settings;
@@ -144,6 +144,7 @@ impl Server {
             Ok(adoptions) => {
                 self.generation += 1;
                 self.config = config.clone();
+                self.bypass.iter().for_each(Bypass::stop_repeating);
                 for (worker, adoption) in self.workers.iter().zip(adoptions) {
                     worker.inbox.push(Event::Adopt(Box::new(adoption)));
                 }
@@ -192,6 +193,13 @@ impl Server {
         &self.shared.cache
     }
 
+    /// Forgets entries of the cache, and what was made of them; returns how many entries.
+    pub fn forget(&self, what: &Flush) -> usize {
+        let forgotten = self.shared.cache.flush(what);
+        self.bypass.iter().for_each(Bypass::forget);
+        forgotten
+    }
+
     /// What the streams and the validation did.
     pub fn readings(&self) -> Vec<Reading> {
         let mut readings = readings::stream_readings(&self.streams.counts());
@@ -226,6 +234,7 @@ impl Server {
     fn listen_past_stack(&self) {
         if let Some(bypass) = &self.bypass {
             bypass.listen(&self.addresses);
+            bypass.repeat(&self.config, self.generation);
         }
     }
 

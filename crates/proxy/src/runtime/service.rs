@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{Server, ServerError};
-use crate::cache::Cache;
+use crate::cache::{Cache, Flush};
 use crate::config::{Config, ListenProtocol};
 use crate::daemon::Service;
 use crate::snapshot::{Reading, UpstreamState};
@@ -34,6 +34,10 @@ impl Service for Server {
 
     fn cache(&self) -> &Cache {
         self.cache()
+    }
+
+    fn forget(&self, what: &Flush) -> usize {
+        self.forget(what)
     }
 
     fn readings(&self) -> Vec<Reading> {

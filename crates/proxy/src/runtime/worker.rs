@@ -324,15 +324,17 @@ impl Worker {
         for generation in std::iter::once(&self.current).chain(&self.retiring) {
             stats += *generation.machine.stats();
         }
+        stats += self.ways.rings.repeated();
         stats
     }
 
     fn publish(&mut self) {
         let stats = self.stats();
         self.ways.rings.publish();
+        let repeats = self.now_ns < self.ways.rings.repeats_until_ns();
         let Self { current, now_ns, published_ns, .. } = self;
         self.board.write(|report| {
-            let news = report.stats != stats || report.generation != current.number;
+            let news = repeats || report.stats != stats || report.generation != current.number;
             // Without news the next wait may be long.
             *published_ns = if news { *now_ns } else { 0 };
             report.stats = stats;

@@ -2,20 +2,19 @@
 //! the stack, and so to the sockets on the same port.
 
 mod parameters;
-mod probe;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 pub use parameters::{HotAnswer, HotZone, SUFFIX_OCTETS_MAX};
 
-use crate::bpf::{Attached, BpfError, Counters, Mode, Object, ProgramFd, TestRun, attach, objects, sys};
+use crate::bpf::{
+    Attached, BpfError, Counters, Mode, Object, ProgramFd, TestRun, attach, objects, probe, sys,
+};
 use crate::link::Device;
 pub(crate) use parameters::Place;
 use parameters::Zone;
 
-/// The driver whose devices send what an `XDP_TX` gives them only if their peers have an XDP program, too.
-const VETH: &str = "veth";
 /// Addresses of one family that the program knows; it leaves the others to the sockets.
 pub const ADDRESSES_MAX: usize = parameters::ADDRESSES;
 
@@ -94,7 +93,7 @@ impl AnswererOnDevice {
     ) -> Result<Self, BpfError> {
         let ask = |error| BpfError::Io { operation: "asking the device for its properties", error };
         let mac = device.hardware_address().map_err(ask)?;
-        let redirects = device.driver().map_err(ask)? == VETH;
+        let redirects = probe::is_needed(&device).map_err(ask)?;
         let mut object = load(zone, &Place::new(listen, mac, redirects), device.index)?;
         let counters = object.counters("counters")?;
         let attached = attach(&object.program_fd("authority")?, device.index, mode)?;

@@ -23,7 +23,9 @@ use crate::frame::{self, Template};
 use device::Ring;
 use post::Post;
 
-pub use bypass::{Arrivals, Arrived, Bypass, BypassRing, BypassTable, Claim};
+pub use bypass::{
+    Arrivals, Arrived, Bypass, BypassRing, BypassTable, CLASSES, Claim, RANGES_MAX, Repeatable,
+};
 pub use device::{XdpConfig, XdpDevice, check};
 pub use error::XdpError;
 pub use service::{Served, ServiceRing, XdpService, wait};

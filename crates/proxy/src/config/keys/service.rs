@@ -75,6 +75,12 @@ pub(super) const XDP: &[Key] = &[
         "true",
         "Ask upstream servers of UDP that way, too, while the route to them leads over one of the devices.",
     ),
+    key(
+        "repeat",
+        Flag,
+        "true",
+        "Have the program on the device repeat an answer of the cache, until a TTL in it would be less by a second.",
+    ),
 ];
 
 pub(super) const TLS: &[Key] = &[

@@ -14,6 +14,7 @@ pub(in crate::runtime) struct Counts {
     pub damaged: AtomicU64,
     pub dropped: AtomicU64,
     pub refused: AtomicU64,
+    pub repeated: AtomicU64,
 }
 
 /// Counts up; nobody else writes there.
@@ -40,5 +41,10 @@ pub(super) fn readings(all: &[Arc<Counts>]) -> Vec<Reading> {
         ),
         Reading::counter("xdp_dropped", "Datagrams dropped because a ring was full", sum(|c| &c.dropped)),
         Reading::counter("xdp_refused", "Datagrams that a device did not send", sum(|c| &c.refused)),
+        Reading::counter(
+            "xdp_repeated",
+            "Answers of the cache that the program repeated",
+            sum(|c| &c.repeated),
+        ),
     ]
 }

@@ -5,6 +5,7 @@
 
 mod counts;
 mod queries;
+mod repeating;
 mod rings;
 mod watch;
 mod way;
@@ -22,6 +23,7 @@ use crate::log::Log;
 use crate::snapshot::Reading;
 use counts::Counts;
 pub(super) use queries::Queries;
+pub(super) use repeating::Given;
 pub(super) use rings::Rings;
 use watch::{Watch, Watched};
 
@@ -30,6 +32,7 @@ pub(super) struct Bypass {
     // Declared before the devices: it ends first.
     watch: Watch,
     counts: Vec<Arc<Counts>>,
+    log: Log,
     _devices: Vec<DeviceBypass>,
 }
 
@@ -49,20 +52,51 @@ impl Bypass {
             return Ok((None, rings));
         }
         let devices = config.xdp.devices.iter();
-        let devices: Vec<DeviceBypass> =
-            devices.map(|name| open_device(name, &mut rings, log)).collect::<Result<_, _>>()?;
+        let devices: Vec<DeviceBypass> = devices
+            .map(|name| open_device(name, config.xdp.repeat, &mut rings, log))
+            .collect::<Result<_, _>>()?;
         let give_up = || crate::privileges::after_programs(&config.process);
         give_up().map_err(|error| ServerError::System("give up capabilities", error))?;
         let watched = devices.iter().map(|device| (device.device().clone(), device.table().clone()));
         let watch = Watch::start(Watched::new(watched.collect()), config.process.clone())?;
+        for (worker, rings) in rings.iter_mut().enumerate() {
+            rings.own(worker, watch.watched().tables());
+        }
         let counts = rings.iter().map(|rings| rings.counts().clone()).collect();
-        Ok((Some(Self { watch, counts, _devices: devices }), rings))
+        Ok((Some(Self { watch, counts, log: log.clone(), _devices: devices }), rings))
     }
 
     /// Takes the queries to these listeners from the stack, and no others, from now on.
     pub fn listen(&self, addresses: &[(ListenProtocol, SocketAddr)]) {
         let plain = addresses.iter().filter(|(protocol, _)| *protocol == ListenProtocol::Plain);
         self.watch.watched().listen(plain.map(|&(_, address)| address).collect());
+    }
+
+    /// Has the programs repeat what this generation answers from the cache, if its configuration lets them.
+    pub fn repeat(&self, config: &Config, generation: u64) {
+        let reason = repeating::reason_against(config);
+        for table in self.watch.watched().tables() {
+            // Ranges are counted among the reasons.
+            match reason {
+                None => drop(table.repeat_to(&config.settings.allow, first_epoch(generation))),
+                Some(_) => table.stop_repeating(),
+            }
+        }
+        if let Some(reason) = reason {
+            let words =
+                format_args!("the programs on the devices repeat no cached answers, because {reason}");
+            self.log.event(Level::Info, "xdp", words, &[]);
+        }
+    }
+
+    /// Has them repeat nothing of what was answered until now.
+    pub fn forget(&self) {
+        self.watch.watched().tables().iter().for_each(|table| table.forget());
+    }
+
+    /// Has them repeat nothing, until [`Bypass::repeat`] is called again.
+    pub fn stop_repeating(&self) {
+        self.watch.watched().tables().iter().for_each(|table| table.stop_repeating());
     }
 
     /// For each thread what it needs to ask past the stack; its sockets are `sockets[thread][server]`.
@@ -85,11 +119,27 @@ impl Bypass {
     }
 }
 
+/// The upper half of an epoch is the generation whose answers are repeated; what is forgotten counts in the lower.
+const GENERATION_SHIFT: u32 = 32;
+
+fn first_epoch(generation: u64) -> u64 {
+    generation << GENERATION_SHIFT | 1
+}
+
+fn is_of(epoch: u64, generation: u64) -> bool {
+    epoch != 0 && epoch >> GENERATION_SHIFT == generation
+}
+
 /// Puts the program on a device, hands each thread the rings of its queues, and says so.
-fn open_device(name: &str, rings: &mut [Rings], log: &Log) -> Result<DeviceBypass, ServerError> {
+fn open_device(
+    name: &str,
+    repeats: bool,
+    rings: &mut [Rings],
+    log: &Log,
+) -> Result<DeviceBypass, ServerError> {
     let refused = |error: XdpError| ServerError::Xdp(name.to_owned(), error);
     let device = Device::named(name).map_err(|error| refused(XdpError::Io("looking for it", error)))?;
-    let mut bypass = DeviceBypass::open(device, rings.len(), None).map_err(refused)?;
+    let mut bypass = DeviceBypass::open(device, rings.len(), None, repeats).map_err(refused)?;
     let (queues, threads) = (bypass.queues(), rings.len());
     let mut zero_copy = true;
     for queue in 0..queues {
@@ -103,5 +153,9 @@ fn open_device(name: &str, rings: &mut [Rings], log: &Log) -> Result<DeviceBypas
         bypass.mode()
     );
     log.event(Level::Info, "xdp", words, &[("device", &name)]);
+    if let Some(error) = bypass.repeats_not() {
+        let words = format_args!("the program repeats no cached answers: {error}");
+        log.event(Level::Warning, "xdp", words, &[("device", &name)]);
+    }
     Ok(bypass)
 }

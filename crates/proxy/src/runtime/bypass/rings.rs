@@ -7,13 +7,16 @@ use std::sync::atomic::Ordering;
 
 use net::frame::Template;
 use net::poll::{Interest, Poller};
-use net::transport::xdp::{Arrivals, Arrived, BypassRing};
+use net::transport::xdp::{Arrivals, Arrived, BypassRing, BypassTable};
 
 use super::counts::{Counts, add};
+use super::is_of;
+use super::repeating::{Given, Repeating};
 use crate::answer::QUERY_OCTETS_MAX;
 use crate::client::{Channel, Client};
 use crate::runtime::outlet::ClientSide;
 use crate::runtime::token::Token;
+use crate::stats::Stats;
 
 /// The longest answer over UDP that the configuration allows.
 const ANSWER_OCTETS_MAX: usize = 4096;
@@ -26,12 +29,20 @@ pub(in crate::runtime) struct Rings {
     listeners: Vec<(SocketAddr, usize)>,
     /// Where answers are written before it is known how long they are.
     answer: Vec<u8>,
+    /// How long the answer there is; 0 if there is none since the last [`Rings::epoch`].
+    answered_octets: usize,
+    repeating: Repeating,
     counts: Arc<Counts>,
 }
 
 impl Rings {
     pub fn counts(&self) -> &Arc<Counts> {
         &self.counts
+    }
+
+    /// Whose these are, and what the programs of all devices share with them.
+    pub fn own(&mut self, worker: usize, tables: Vec<Arc<BypassTable>>) {
+        self.repeating = Repeating::new(worker, tables);
     }
 
     /// Takes one more ring.
@@ -98,6 +109,7 @@ impl Rings {
         write: impl FnOnce(&mut [u8]) -> usize,
     ) {
         let octets = write(&mut self.answer);
+        self.answered_octets = octets;
         if octets == 0 || self.try_answer(client, octets) {
             return;
         }
@@ -129,6 +141,33 @@ impl Rings {
         });
         add(&self.counts.sent, sent.into());
         sent
+    }
+
+    /// Which answers a ring's program repeats, to be asked before a query is answered; 0 if none of this generation.
+    pub fn epoch(&mut self, number: usize, generation: u64) -> u64 {
+        self.answered_octets = 0;
+        let epoch = self.list.get(number).map_or(0, BypassRing::epoch);
+        if is_of(epoch, generation) { epoch } else { 0 }
+    }
+
+    /// Has a ring's program repeat the answer that was written last, if that may be.
+    pub fn offer(&mut self, number: usize, now_ns: u64, given: &Given<'_>) {
+        let answer = &self.answer[..self.answered_octets];
+        if let Some(ring) = self.list.get(number)
+            && !answer.is_empty()
+        {
+            self.repeating.offer(ring, now_ns, given, answer);
+        }
+    }
+
+    /// What the programs' answers count for.
+    pub fn repeated(&self) -> Stats {
+        self.repeating.stats()
+    }
+
+    /// Until when the programs may give answers without being seen.
+    pub fn repeats_until_ns(&self) -> u64 {
+        self.repeating.until_ns
     }
 
     /// The ring of a device, by its number; one is as good as another to send by.
@@ -165,5 +204,6 @@ impl Rings {
     pub fn publish(&self) {
         let dropped = self.list.iter().map(BypassRing::drops).sum();
         self.counts.dropped.store(dropped, Ordering::Relaxed);
+        self.counts.repeated.store(self.repeating.given(), Ordering::Relaxed);
     }
 }

@@ -4,6 +4,7 @@ use net::transport::xdp::{Arrivals, Arrived};
 
 use super::Worker;
 use crate::dnstap::Kind;
+use crate::runtime::bypass::Given;
 
 impl Worker {
     /// Takes some of what has come to a ring.
@@ -38,9 +39,17 @@ impl Worker {
             return self.take_answer(arrived);
         };
         self.ways.observer.client_query(&client, arrived.octets);
+        let epoch = self.ways.rings.epoch(number, self.current.number);
+        let before = *self.current.machine.stats();
         self.current.with(&mut self.ways, |machine, out| {
             machine.handle_client(self.now_ns, client, arrived.octets, out);
         });
+        if epoch != 0 {
+            let machine = &self.current.machine;
+            let (counted, until_ns) = (machine.stats().since(&before), machine.recalled_until_ns());
+            let given = Given { query: arrived.octets, epoch, counted, until_ns };
+            self.ways.rings.offer(number, self.now_ns, &given);
+        }
         true
     }
 

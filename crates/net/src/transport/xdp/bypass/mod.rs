@@ -4,6 +4,7 @@
 //! The sockets hold the ports, and get whatever the program leaves: other devices, fragments, options, VLAN tags, queues
 //! without a ring. So a wrong guess of the program or of the server costs time and never an answer.
 
+mod repeats;
 mod ring;
 mod table;
 
@@ -13,11 +14,13 @@ use super::device::{HEADROOM_OCTETS, check_capabilities, chunk_octets};
 use super::error::XdpError;
 use super::service::bind_queue;
 use super::socket::Queue;
-use crate::bpf::{Mode, Redirect, RedirectCounters};
+use crate::bpf::{BpfError, BypassPlace, Mode, Redirect, RedirectCounters, Shared};
 use crate::link::{Device, addresses};
 
+pub use repeats::Repeatable;
+use repeats::Repeats;
 pub use ring::{Arrivals, Arrived, BypassRing};
-pub use table::{BypassTable, Claim};
+pub use table::{BypassTable, CLASSES, Claim, RANGES_MAX};
 
 /// Datagrams that all queues of a device together hold while their threads are busy, and what one queue holds at most and
 /// at least. A thread that has lost its processor for 80 ms loses nothing at 100,000 a second: sockets stand that, too.
@@ -31,6 +34,9 @@ const SEND_SLOTS_MAX: u32 = 2048;
 pub struct Bypass {
     redirect: Redirect,
     table: Arc<BypassTable>,
+    /// Memory for answers that the program repeats, or why there is none.
+    answers: Result<Option<Arc<Shared>>, BpfError>,
+    workers: usize,
     device: Device,
     mac: [u8; 6],
     queues: usize,
@@ -41,11 +47,11 @@ pub struct Bypass {
 impl Bypass {
     /// Puts the program on a device, in the network namespace of the calling thread. The receive queue k is worker
     /// `k % workers`'s. Nothing is taken from the stack until a ring is opened and the table has an entry. Without a mode,
-    /// native is tried first, then generic.
+    /// native is tried first, then generic. With `repeats` the program may be given answers to repeat.
     ///
     /// # Errors
     /// All that [`XdpError`] names but ports and memory.
-    pub fn open(device: Device, workers: usize, mode: Option<Mode>) -> Result<Self, XdpError> {
+    pub fn open(device: Device, workers: usize, mode: Option<Mode>, repeats: bool) -> Result<Self, XdpError> {
         check_capabilities()?;
         let ask = |error| XdpError::Io("asking the device for its properties", error);
         if hides_vlan(&device).map_err(ask)? {
@@ -56,10 +62,24 @@ impl Bypass {
         let mtu_octets = device.mtu().map_err(ask)?;
         let chunk_octets = chunk_octets(ring::frame_octets(mtu_octets));
         let room = chunk_octets as usize - HEADROOM_OCTETS;
-        let (redirect, map) =
-            Redirect::attach_bypass(device.index, mac, workers as u32, room as u32, queues as u32, mode)?;
-        let table = Arc::new(BypassTable::new(map)?);
-        Ok(Self { redirect, table, device, mac, queues, chunk_octets, mtu_octets })
+        let workers = workers.max(1);
+        let answers = if repeats { repeats::answers_of_each(workers) } else { 0 };
+        let place = BypassPlace {
+            mac,
+            workers: workers as u32,
+            frame_octets_max: room as u32,
+            answers: answers as u32,
+        };
+        let (redirect, maps) = Redirect::attach_bypass(&device, &place, queues as u32, mode)?;
+        let table = Arc::new(BypassTable::new(maps.table)?);
+        let shared = |map| Shared::new(map, repeats::words(workers * answers)).map(Arc::new);
+        let answers = maps.answers.and_then(|map| map.map(shared).transpose());
+        Ok(Self { redirect, table, answers, workers, device, mac, queues, chunk_octets, mtu_octets })
+    }
+
+    /// Why answers cannot be repeated, though that was wanted.
+    pub fn repeats_not(&self) -> Option<&BpfError> {
+        self.answers.as_ref().err()
     }
 
     /// The device.
@@ -105,7 +125,12 @@ impl Bypass {
         };
         let socket = bind_queue(&mut self.redirect, &self.device, &wanted)?;
         let frame_octets_max = ring::frame_octets(self.mtu_octets).min(self.chunk_octets as usize);
-        Ok(BypassRing { socket, device: self.device.index, mac: self.mac, frame_octets_max })
+        let answers = self.answers.as_ref().ok().and_then(Option::as_ref);
+        let repeats = answers.map(|shared| {
+            let (worker, answers) = (queue as usize % self.workers, repeats::answers_of_each(self.workers));
+            Repeats::new(shared.clone(), self.table.clone(), worker, answers)
+        });
+        Ok(BypassRing { socket, device: self.device.index, mac: self.mac, frame_octets_max, repeats })
     }
 }
 

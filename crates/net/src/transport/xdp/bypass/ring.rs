@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::super::socket::XdpSocket;
+use super::repeats::{Repeatable, Repeats};
 use crate::frame::{self, ETHERNET_OCTETS, Template, may_be_intact};
 
 /// Datagrams taken in one call.
@@ -17,6 +18,8 @@ pub struct BypassRing {
     pub(super) mac: [u8; 6],
     /// The longest frame that the device sends.
     pub(super) frame_octets_max: usize,
+    /// Where answers can be repeated.
+    pub(super) repeats: Option<Repeats>,
 }
 
 /// Datagrams that have come, taken out of their frames.
@@ -101,6 +104,17 @@ impl BypassRing {
         }
         let device = self.device;
         self.socket.receive(BATCH, |_, octets| into.take(device, octets))
+    }
+
+    /// Which answers to queries of this ring are repeated: to be read before one is made; 0 if none are.
+    pub fn epoch(&self) -> u64 {
+        self.repeats.as_ref().map_or(0, Repeats::epoch)
+    }
+
+    /// Has the program give an answer to whoever asks the same by this ring's worker's queues. False if it cannot: it is no
+    /// answer to the query, too long, known, or there is no room for it now.
+    pub fn remember(&self, now_ns: u64, repeatable: &Repeatable<'_>) -> bool {
+        self.repeats.as_ref().is_some_and(|repeats| repeats.remember(now_ns, repeatable))
     }
 
     /// The headers of datagrams from one of our addresses to a host, by this device and the next hop with this Ethernet

@@ -2,11 +2,12 @@
 //!
 //! Changes cost no system call and no privilege, so that a server can go on changing them after it has given up both.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aya::maps::Map;
+use dns64::Range;
 
 use crate::bpf::{BpfError, Shared, address_octets};
 
@@ -26,7 +27,18 @@ const ADDRESS_WORDS: usize = 2;
 const SERVER_WORDS: usize = ADDRESS_WORDS + END_WORDS;
 const SERVERS_AT: usize = 1 + LISTENERS * END_WORDS;
 const PORTS_AT: usize = SERVERS_AT + SERVERS * SERVER_WORDS;
-const WORDS: usize = PORTS_AT + 2 * PORTS;
+/// `struct repeating`: the epoch, the number of ranges, the ranges (first address, mask, family), what was given.
+const EPOCH_AT: usize = PORTS_AT + 2 * PORTS;
+const RANGES_AT: usize = EPOCH_AT + 2;
+const RANGE_WORDS: usize = 2 * ADDRESS_WORDS + 1;
+const GIVEN_AT: usize = RANGES_AT + RANGES_MAX * RANGE_WORDS;
+const WORKERS: usize = 256;
+const WORDS: usize = GIVEN_AT + WORKERS * CLASSES;
+
+/// Ranges of clients that answers can be repeated to.
+pub const RANGES_MAX: usize = 64;
+/// Counts of repeated answers that each worker has.
+pub const CLASSES: usize = 8;
 
 /// The listeners and the asking sockets whose datagrams the program on one device takes.
 pub struct BypassTable {
@@ -71,6 +83,57 @@ impl BypassTable {
             self.store(port_at(own, port), entry);
         }
         Some(Claim { table: self.clone(), number, own, entry, ports: ports.to_vec() })
+    }
+
+    /// Repeats answers of this epoch, which is not 0, and no others, to clients of these ranges from now on. False if there are
+    /// more ranges than [`RANGES_MAX`]; nothing is repeated then.
+    pub fn repeat_to(&self, clients: &[Range], epoch: u64) -> bool {
+        self.stop_repeating();
+        if clients.len() > RANGES_MAX {
+            return false;
+        }
+        for (number, range) in clients.iter().enumerate() {
+            self.write_range(RANGES_AT + number * RANGE_WORDS, range);
+        }
+        self.store(EPOCH_AT + 1, clients.len() as u64);
+        self.store(EPOCH_AT, epoch);
+        true
+    }
+
+    /// Repeats nothing of what was to be repeated so far, by the next epoch.
+    pub fn forget(&self) {
+        let epoch = self.epoch();
+        if epoch != 0 {
+            self.store(EPOCH_AT, epoch + 1);
+        }
+    }
+
+    /// Repeats no answers any more.
+    pub fn stop_repeating(&self) {
+        self.store(EPOCH_AT, 0);
+    }
+
+    /// Which answers are repeated; 0 if none are.
+    pub fn epoch(&self) -> u64 {
+        self.shared.words()[EPOCH_AT].load(Ordering::Acquire)
+    }
+
+    /// How many answers the program repeated to queries of a worker's queues, by their classes.
+    pub fn given(&self, worker: usize) -> [u64; CLASSES] {
+        std::array::from_fn(|class| self.shared.get(GIVEN_AT + worker % WORKERS * CLASSES + class))
+    }
+
+    fn write_range(&self, at: usize, range: &Range) {
+        let bits = u32::from(range.length_bits());
+        let (mask, family) = match range.first() {
+            IpAddr::V4(_) => (Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - bits).unwrap_or(0)).into(), 0),
+            IpAddr::V6(_) => {
+                (Ipv6Addr::from_bits(u128::MAX.checked_shl(128 - bits).unwrap_or(0)).into(), IPV6)
+            }
+        };
+        self.write_address(at, range.first());
+        self.write_address(at + ADDRESS_WORDS, mask);
+        self.store(at + 2 * ADDRESS_WORDS, family);
     }
 
     fn server_number(&self, server: SocketAddr, own: IpAddr) -> Option<usize> {
