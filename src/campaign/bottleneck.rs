@@ -1,17 +1,25 @@
-//! What limited the rate: the first rule whose evidence is there, and nothing where none is.
+//! What limited the rate: for each trial that did not pass the first rule whose evidence is there, and nothing where none is.
+//!
+//! The rules stand in the order in which a cause hides those after it: a Tester that could not send or receive, packets that no
+//! server saw, an AuthDNS that did not answer; then the server, the way between, and other load.
 
 use engine::record::{Bottleneck, Observation, Outcome, Results, Trial};
+use engine::trial::place;
 
 use crate::report::number::{count as grouped, plural};
 
 /// A thread above this share of a processor, in percent, is at its limit.
 const SATURATED_PCT: f64 = 90.0;
+/// Beside a thread at its limit, all others together below this share of a processor, in percent, have nothing to do.
+const IDLE_PCT: f64 = 25.0;
+/// Queries later than this, in ns, one in a thousand and more, are the Tester's fault: 1 % of RFC 8219's timeout.
+const LATE_NS: u64 = 10_000_000;
 /// Other programs above this share of a processor, in percent, disturb.
 const FOREIGN_PCT: f64 = 10.0;
 /// So does the hypervisor above this.
 const STEAL_PCT: f64 = 3.0;
 
-/// Judges the last trial of each run that failed; the most frequent cause is the answer.
+/// The most frequent cause of the last trials of the runs that did not pass.
 pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
     if !results.runs.is_empty() && results.runs.iter().all(|run| run.at_ceiling) {
         return Some(Bottleneck {
@@ -23,23 +31,78 @@ pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
     }
     let failed =
         results.runs.iter().filter_map(|run| run.trials.iter().rfind(|trial| trial.outcome == Outcome::Fail));
-    let causes: Vec<Bottleneck> = failed.map(judge).collect();
+    // Records of older programs have no cause with the trial.
+    let causes: Vec<Bottleneck> =
+        failed.filter_map(|trial| trial.cause.clone().or_else(|| cause(trial))).collect();
     let count = |cause: &str| causes.iter().filter(|other| other.cause == cause).count();
     // Of equally frequent causes the first one stands.
     causes.iter().rev().max_by_key(|bottleneck| count(&bottleneck.cause)).cloned()
 }
 
-fn judge(trial: &Trial) -> Bottleneck {
+/// Why a trial did not pass; `unattributed` where the counters do not tell, `None` if it passed.
+pub fn cause(trial: &Trial) -> Option<Bottleneck> {
+    if trial.outcome == Outcome::Pass {
+        return None;
+    }
     let none = Observation::default();
     let seen = trial.observation.as_ref().unwrap_or(&none);
-    let rules = [auth, kernel, server_cpu, server_socket, others, late];
+    let rules = [
+        tester_send,
+        tester_receive,
+        kernel,
+        auth,
+        one_thread,
+        server_cpu,
+        server_socket,
+        path,
+        others,
+        late,
+    ];
     let found = rules.iter().find_map(|rule| rule(trial, seen));
     let (cause, evidence) =
         found.unwrap_or_else(|| ("unattributed", "no counter shows where the queries went".into()));
-    Bottleneck { cause: cause.into(), evidence: format!("at {} q/s: {evidence}", grouped(trial.rate_qps)) }
+    Some(Bottleneck {
+        cause: cause.into(),
+        evidence: format!("at {} q/s: {evidence}", grouped(trial.rate_qps)),
+    })
 }
 
 type Verdict = Option<(&'static str, String)>;
+
+fn lost_at(trial: &Trial, places: &[&str]) -> u64 {
+    places.iter().filter_map(|place| trial.losses.get(*place)).sum()
+}
+
+fn tester_send(trial: &Trial, _: &Observation) -> Verdict {
+    let unsent = lost_at(trial, &[place::UNSENT, place::OWN_SEND_ERROR]);
+    let late_ns = trial.schedule_error_ns.p999;
+    (unsent > 0 || late_ns > LATE_NS && !trial.closed_loop).then(|| {
+        let late_ms = late_ns as f64 / 1e6;
+        let unsent = grouped(unsent);
+        (
+            "Tester CPU",
+            format!("{unsent} queries were not sent, and one in a thousand was {late_ms:.1} ms late or more"),
+        )
+    })
+}
+
+fn tester_receive(trial: &Trial, _: &Observation) -> Verdict {
+    let drops = lost_at(trial, &[place::OWN_SOCKET_DROP, place::WRONG_QUEUE]);
+    (drops > 0)
+        .then(|| ("Tester receive", format!("the Measurer's own sockets dropped {} answers", grouped(drops))))
+}
+
+fn kernel(trial: &Trial, seen: &Observation) -> Verdict {
+    let softnet = seen.softnet_drops.unwrap_or(0);
+    let device = lost_at(trial, &[place::OWN_DEVICE_DROP]);
+    (softnet > 0 || device > 0).then(|| {
+        let (softnet, device) = (grouped(softnet), grouped(device));
+        let text = format!(
+            "the device of the queries dropped {device} packets, and the kernel {softnet} before any socket"
+        );
+        ("NIC or kernel of this host", text)
+    })
+}
 
 fn auth(_: &Trial, seen: &Observation) -> Verdict {
     let (queries, answers) = (seen.auth_queries?, seen.auth_answers?);
@@ -55,9 +118,18 @@ fn auth(_: &Trial, seen: &Observation) -> Verdict {
     })
 }
 
-fn kernel(_: &Trial, seen: &Observation) -> Verdict {
-    let drops = seen.softnet_drops.filter(|&drops| drops > 0)?;
-    Some(("kernel of this host", format!("softnet dropped {} packets", grouped(drops))))
+/// Several sockets share the port, and one thread has all the work.
+fn one_thread(_: &Trial, seen: &Observation) -> Verdict {
+    let hottest = seen.dut_hottest_thread_pct.filter(|&pct| pct >= SATURATED_PCT)?;
+    let (all, sockets) = (seen.dut_cpu_pct?, seen.dut_sockets?);
+    (sockets > 1 && all - hottest < IDLE_PCT).then(|| {
+        let thread = seen.dut_hottest_thread.as_deref().unwrap_or("its busiest");
+        let text = format!(
+            "the server's thread {thread} used {hottest:.0} % of a processor and all others together {:.0} %, though {sockets}              sockets share its port: queries come from too few ports, or the device has one queue",
+            (all - hottest).max(0.0)
+        );
+        ("one thread of the DUT (RSS, port spread)", text)
+    })
 }
 
 fn server_cpu(_: &Trial, seen: &Observation) -> Verdict {
@@ -83,6 +155,28 @@ fn server_socket(_: &Trial, seen: &Observation) -> Verdict {
     Some(("DUT socket buffer and pauses", text))
 }
 
+/// Datagrams that one side sent and the other never had, as far as the counters of both namespaces tell; they must explain at least
+/// half of what was lost.
+fn path(trial: &Trial, seen: &Observation) -> Verdict {
+    let (taken, sent) = (seen.dut_datagrams_in?, seen.dut_datagrams_out?);
+    let (auth_queries, auth_answers) = (seen.auth_queries?, seen.auth_answers?);
+    // A server past the stack counts neither; then nothing can be said.
+    let answers = sent.checked_sub(auth_queries).filter(|&answers| answers >= trial.answered)?;
+    let queries = taken.checked_sub(auth_answers)? + seen.dut_socket_drops.unwrap_or(0);
+    let lost_answers = answers - trial.answered.saturating_add(trial.duplicates).min(answers);
+    let lost_queries = trial.sent.saturating_sub(queries);
+    (trial.lost > 0 && lost_answers.max(lost_queries) * 2 >= trial.lost).then(|| {
+        let text = format!(
+            "of {} queries {} came to the server's sockets, and of its {} answers {} came back",
+            grouped(trial.sent),
+            grouped(queries.min(trial.sent)),
+            grouped(answers),
+            grouped(trial.answered)
+        );
+        ("path", text)
+    })
+}
+
 fn others(_: &Trial, seen: &Observation) -> Verdict {
     let foreign = seen.foreign_cpu_pct.unwrap_or(0.0);
     let steal = seen.steal_pct.unwrap_or(0.0);
@@ -105,22 +199,67 @@ fn late(trial: &Trial, _: &Observation) -> Verdict {
 mod tests {
     use super::*;
 
-    fn cause(observation: Observation, late: u64) -> String {
-        judge(&Trial { observation: Some(observation), late, ..Trial::default() }).cause
+    fn failed(observation: Observation, late: u64) -> Trial {
+        Trial { outcome: Outcome::Fail, observation: Some(observation), late, ..Trial::default() }
+    }
+
+    fn name(trial: &Trial) -> String {
+        cause(trial).unwrap().cause
+    }
+
+    fn clean() -> Observation {
+        Observation { auth_queries: Some(20), auth_answers: Some(20), ..Observation::default() }
     }
 
     #[test]
     fn the_first_rule_with_evidence_wins() {
-        let clean =
-            || Observation { auth_queries: Some(10), auth_answers: Some(10), ..Observation::default() };
-        assert_eq!(cause(clean(), 0), "unattributed");
-        assert_eq!(cause(clean(), 3), "DUT queueing");
-        assert_eq!(cause(Observation { steal_pct: Some(5.0), ..clean() }, 3), "other load on this machine");
+        let of = |observation: Observation, late| name(&failed(observation, late));
+        assert_eq!(of(clean(), 0), "unattributed");
+        assert_eq!(of(clean(), 3), "DUT queueing");
+        assert_eq!(of(Observation { steal_pct: Some(5.0), ..clean() }, 3), "other load on this machine");
         let drops = Observation { dut_socket_drops: Some(5), steal_pct: Some(5.0), ..clean() };
-        assert_eq!(cause(drops.clone(), 3), "DUT socket buffer and pauses");
-        let hot = Observation { dut_hottest_thread_pct: Some(99.0), ..drops };
-        assert_eq!(cause(hot.clone(), 3), "DUT CPU");
-        assert_eq!(cause(Observation { softnet_drops: Some(1), ..hot.clone() }, 3), "kernel of this host");
-        assert_eq!(cause(Observation { auth_answers: Some(9), softnet_drops: Some(1), ..hot }, 3), "AuthDNS");
+        assert_eq!(of(drops.clone(), 3), "DUT socket buffer and pauses");
+        let hot = Observation { dut_hottest_thread_pct: Some(99.0), dut_cpu_pct: Some(101.0), ..drops };
+        assert_eq!(of(hot.clone(), 3), "DUT CPU");
+        let spread = Observation { dut_sockets: Some(4), ..hot };
+        assert_eq!(of(spread.clone(), 3), "one thread of the DUT (RSS, port spread)");
+        assert_eq!(of(Observation { dut_cpu_pct: Some(180.0), ..spread.clone() }, 3), "DUT CPU");
+        let unanswered = Observation { auth_answers: Some(9), ..spread };
+        assert_eq!(of(unanswered.clone(), 3), "AuthDNS");
+        let dropped = Observation { softnet_drops: Some(1), ..unanswered };
+        assert_eq!(of(dropped.clone(), 3), "NIC or kernel of this host");
+        let mut trial = failed(dropped, 3);
+        trial.losses.insert(place::OWN_SOCKET_DROP.into(), 1);
+        assert_eq!(name(&trial), "Tester receive");
+        trial.schedule_error_ns.p999 = 2 * LATE_NS;
+        assert_eq!(name(&trial), "Tester CPU");
+        trial.closed_loop = true;
+        assert_eq!(name(&trial), "Tester receive", "a closed loop has no schedule");
+        trial.losses.insert(place::UNSENT.into(), 7);
+        assert!(cause(&trial).unwrap().evidence.contains("7 queries were not sent"));
+        assert_eq!(cause(&Trial { outcome: Outcome::Pass, ..trial }), None);
+    }
+
+    #[test]
+    fn what_one_side_sent_and_the_other_never_had_was_lost_on_the_way() {
+        let trial = |taken, sent, drops| Trial {
+            sent: 100,
+            answered: 90,
+            lost: 10,
+            ..failed(
+                Observation {
+                    dut_datagrams_in: Some(taken),
+                    dut_datagrams_out: Some(sent),
+                    dut_socket_drops: Some(drops),
+                    ..clean()
+                },
+                0,
+            )
+        };
+        assert_eq!(name(&trial(120, 120, 0)), "path", "all were answered");
+        assert_eq!(name(&trial(110, 110, 0)), "path", "ten never came");
+        assert_eq!(name(&trial(120, 110, 0)), "unattributed", "the server kept ten for itself");
+        assert_eq!(name(&trial(110, 110, 10)), "DUT socket buffer and pauses");
+        assert_eq!(name(&trial(20, 20, 0)), "unattributed", "it goes past the counters");
     }
 }

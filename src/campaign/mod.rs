@@ -1,7 +1,8 @@
 //! Plans that become trials that become a record.
 //!
 //! [`Tester`] runs one trial and knows what the machine's counters said of it; [`Certification`] certifies the Tester;
-//! [`bench`](run) repeats the search and keeps the [`Results`](engine::record::Results) on disk after every trial.
+//! [`bench`](run) repeats the search and keeps the [`Results`](engine::record::Results) on disk after every trial;
+//! [`series`] runs many of them.
 
 mod bench;
 mod bottleneck;
@@ -12,6 +13,7 @@ mod plan;
 mod progress;
 mod reach;
 mod selftest;
+pub mod series;
 mod site;
 mod store;
 mod tester;

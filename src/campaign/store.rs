@@ -43,6 +43,11 @@ impl Store {
         Ok(store)
     }
 
+    /// A directory that holds results already, to go on with them.
+    pub fn at(directory: &Path) -> Self {
+        Self { directory: directory.to_path_buf(), made: Vec::new() }
+    }
+
     /// Removes it, where nothing was measured after all. What else may be in it stays, and the directory with it.
     pub fn discard(&self) {
         // What cannot be removed harms nobody: it holds no results.

@@ -19,6 +19,7 @@ use net::link::device_to;
 use net::measure::{self, Measured};
 use net::transport::{self, Backend, Sources, UdpConfig, Unavailable};
 
+use super::bottleneck;
 use super::watch::Watch;
 use crate::authority::{Authority, Counters};
 use crate::lab::environment::Memory;
@@ -263,6 +264,7 @@ impl Tester {
             excuse(&mut trial, target.pid.is_some());
         }
         let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
+        trial.cause = bottleneck::cause(&trial);
         let Measured { schedule, stats, .. } = measured;
         Ok(Tried { trial, latency_ns: stats.latency_ns, log: stats.log, workload, schedule, start_unix_ns })
     }

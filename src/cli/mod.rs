@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod bench;
+pub mod campaign;
 mod certificates;
 mod common;
 pub mod compare;
@@ -23,6 +24,7 @@ pub mod zone;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -58,6 +60,8 @@ Exit codes: 0 done, 1 the measured thing failed, 2 bad usage or configuration, 3
 enum Command {
     /// Self-test, rate search, report: of the embedded lab, a peer, or a server of yours
     Bench(bench::BenchArgs),
+    /// Campaigns: every server, every paper, with one command
+    Campaign(campaign::CampaignArgs),
     /// One trial against any server: a rate, another load, or a closed loop
     Trial(trial::TrialArgs),
     /// A rate search against any server
@@ -92,6 +96,7 @@ pub fn main() -> ExitCode {
     }
     let outcome = match command {
         Command::Bench(args) => bench::run(&args),
+        Command::Campaign(args) => campaign::run(&args),
         Command::Trial(args) => trial::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Selftest(args) => selftest::run(&args),
@@ -109,6 +114,25 @@ pub fn main() -> ExitCode {
         }
     };
     outcome.unwrap_or_else(|failure| complain(&failure))
+}
+
+/// About how long a command line of `bench` or `search` takes, if it can be run at all.
+///
+/// # Errors
+/// What is wrong with it, in one line.
+fn forecast(arguments: &[String]) -> Result<Duration, String> {
+    let words = std::iter::once("sextant").chain(arguments.iter().map(String::as_str));
+    let parsed = Cli::try_parse_from(words).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        first.strip_prefix("error: ").unwrap_or(first).to_owned()
+    })?;
+    match parsed.command {
+        Command::Bench(args) => args.forecast(),
+        Command::Search(args) => args.forecast(),
+        _ => return Err("only bench and search can be parts of a campaign".to_owned()),
+    }
+    .map_err(|failure| failure.to_string())
 }
 
 /// Says what went wrong in one line.

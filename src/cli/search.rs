@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use engine::record::Dut;
@@ -36,6 +37,17 @@ pub struct SearchArgs {
     certificates: CertificateArgs,
     #[command(flatten)]
     outputs: OutputArgs,
+}
+
+impl SearchArgs {
+    /// About how long it takes.
+    ///
+    /// # Errors
+    /// Options that make no search.
+    pub fn forecast(&self) -> Result<Duration, Failure> {
+        let plan = self.search.plan(self.query.timeout_ns())?;
+        Ok(plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(false))
+    }
 }
 
 /// Runs the search; the exit code says how it ended.

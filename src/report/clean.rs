@@ -39,6 +39,11 @@ fn is_active(c: char) -> bool {
     reverses || not_xml || (c.is_control() && c != '\n' && c != '\t')
 }
 
+/// A sentence from elsewhere that must not act on the terminal, and must not fill it.
+pub fn one_line(text: &str) -> String {
+    printable(shortened(text, 200))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use engine::record::{Results, SCHEMA};
 use serde::Deserialize;
 
-use super::clean::{printable, shortened};
+use super::clean::one_line;
 
 /// The record in a result directory.
 pub const FILE: &str = "results.json";
@@ -115,9 +115,4 @@ fn parse(octets: &[u8], path: &Path) -> Result<Results, LoadError> {
         }
         Some(_) => serde_json::from_slice(octets).map_err(broken),
     }
-}
-
-/// What comes from the file must not act on the terminal.
-fn one_line(text: &str) -> String {
-    printable(shortened(text, 200))
 }

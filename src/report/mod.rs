@@ -1,6 +1,6 @@
 //! From a record to what a person reads. Knows only the record.
 //!
-//! Everything here is a function of [`engine::record::Results`]: text for the terminal, one HTML page, CSV, SVG and
+//! Everything here is a function of [`engine::record::Results`], or several with the record of their campaign (`series`): text for the terminal, one HTML page, CSV, SVG and
 //! LaTeX. Charts are SVG of our own (`svg`, `charts`), styled by classes, so that one drawing serves light, dark and
 //! print; `words` holds every sentence, so that all forms say the same.
 
@@ -18,12 +18,14 @@ mod method;
 pub mod number;
 mod observed;
 mod select;
+pub mod series;
 mod svg;
 mod text;
 mod trial_text;
 mod words;
 mod write;
 
+pub use clean::one_line;
 pub use csv::trials_csv;
 pub use figures::svg_figures;
 pub use html::html;

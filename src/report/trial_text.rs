@@ -15,6 +15,7 @@ const ROWS: usize = 24;
 /// The whole trial, aligned: what became of it, every class and place of loss, latency, lateness, windows.
 pub fn trial_text(trial: &Trial) -> String {
     let mut out = wrapped("", &headline(trial), 6);
+    out += &cause(trial);
     out += &accounting(trial);
     out += &losses(trial);
     out += &latencies(trial);
@@ -54,6 +55,14 @@ fn headline(trial: &Trial) -> String {
         (Outcome::Void, Some(reason)) => format!("VOID: {what}: {}", shortened(reason, 300)),
         (Outcome::Void, None) => format!("VOID: {what}: the Tester or other load was at fault"),
     }
+}
+
+/// Why it did not pass, where the counters tell.
+fn cause(trial: &Trial) -> String {
+    let told = trial.cause.as_ref().filter(|found| found.cause != "unattributed");
+    told.map_or_else(String::new, |found| {
+        wrapped("", &format!("Cause: {}; {}.", found.cause, shortened(&found.evidence, 300)), 0)
+    })
 }
 
 fn accounting(trial: &Trial) -> String {

@@ -3,6 +3,7 @@
 
 mod auth;
 mod bench;
+mod campaign;
 mod compare;
 mod counters;
 mod echo;
@@ -24,6 +25,7 @@ fn help_names_every_command_and_gives_examples() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for command in [
         "bench",
+        "campaign",
         "trial",
         "search",
         "selftest",

@@ -298,6 +298,9 @@ pub struct Trial {
     pub invalid_reasons: BTreeMap<String, u64>,
     /// What the machine's counters said.
     pub observation: Option<Observation>,
+    /// Why it did not pass, as far as these tell; absent if it passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Bottleneck>,
     /// Which answers counted, as in [`Settings::validity`]: with `response` any was valid, with `compat` the outcome goes
     /// by [`Trial::valid_compat`]. Empty in records of older programs.
     #[serde(default)]
@@ -402,6 +405,16 @@ pub struct Observation {
     pub dut_memory_octets: Option<u64>,
     /// Datagrams dropped at the server's listening socket because its buffer was full.
     pub dut_socket_drops: Option<u64>,
+    /// The server's sockets at the port that was asked, where they could be looked at: several share its queries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dut_sockets: Option<u64>,
+    /// UDP datagrams that sockets of the server's network namespace took (queries, and the AuthDNS's answers), where that is not the
+    /// Measurer's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dut_datagrams_in: Option<u64>,
+    /// Those that they sent (answers, and queries to the AuthDNS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dut_datagrams_out: Option<u64>,
     /// Processor time of the Tester in microseconds for each query sent.
     pub tester_cpu_us_per_query: Option<f64>,
     /// Processor time used by anything that is neither Tester nor server, in percent of one processor.

@@ -100,7 +100,8 @@ pub fn empty_results(kind: &str) -> Results {
     }
 }
 
-fn now_utc() -> String {
+/// Now, as RFC 3339 in UTC.
+pub(in crate::campaign) fn now_utc() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 

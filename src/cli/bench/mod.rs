@@ -5,6 +5,7 @@ mod servers;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use engine::record::Settings;
@@ -139,6 +140,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     measured.ended
 }
 
+/// How long starts, self-test and report take, roughly.
+const AROUND: Duration = Duration::from_secs(8);
+
 fn peer_failure(error: peers::PeerError) -> Failure {
     Failure::new(error.exit_code(), error)
 }
@@ -164,6 +168,19 @@ fn kernel_max_rate_qps(target: &Target, trial_ns: u64) -> u64 {
 }
 
 impl BenchArgs {
+    /// About how long it takes.
+    ///
+    /// # Errors
+    /// Options that make no bench, a peer that nobody knows.
+    pub fn forecast(&self) -> Result<Duration, Failure> {
+        if self.dut.is_none() {
+            peers::find(&self.peer).map_err(peer_failure)?;
+        }
+        let plan = self.search.plan(self.query.timeout_ns())?;
+        let measuring = plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(true);
+        Ok(measuring + AROUND)
+    }
+
     /// The certificate that is good for this bench, or why there is none.
     fn certificate(
         &self,

@@ -39,6 +39,7 @@ pub struct Snapshot {
     ports: BTreeMap<u16, PortCounters>,
     udp: UdpErrors,
     udp6: UdpErrors,
+    server_udp: Option<[UdpErrors; 2]>,
     softnet: Softnet,
     device: Option<(Device, BTreeMap<String, u64>)>,
 }
@@ -66,6 +67,8 @@ pub struct Observation {
     pub udp: UdpErrors,
     /// UDP over IPv6, the whole namespace.
     pub udp6: UdpErrors,
+    /// UDP over both, in the server's namespace, where that is another.
+    pub server_udp: Option<[UdpErrors; 2]>,
     /// Before any socket, the whole machine.
     pub softnet: Softnet,
     /// The device that the queries leave by, if one is watched.
@@ -83,6 +86,14 @@ impl Observer {
     #[must_use]
     pub fn with_device(self, device: Option<Device>) -> Self {
         Self { device, ..self }
+    }
+
+    /// Whether the server is known, and in another network namespace than the calling thread.
+    fn server_is_elsewhere(&self) -> bool {
+        let Some(pid) = self.server else { return false };
+        let namespace = |path: &str| fs::read_link(path).ok();
+        let theirs = namespace(&format!("/proc/{pid}/ns/net"));
+        theirs.is_some() && theirs != namespace("/proc/thread-self/ns/net")
     }
 
     /// Reads all counters. Files that are absent count as zeros.
@@ -107,6 +118,9 @@ impl Observer {
             ports: self.ports.iter().map(port_counters).collect(),
             udp: network::parse_snmp(&own("snmp")),
             udp6: network::parse_snmp6(&own("snmp6")),
+            server_udp: self.server_is_elsewhere().then(|| {
+                [network::parse_snmp(&of_server("snmp")), network::parse_snmp6(&of_server("snmp6"))]
+            }),
             softnet: network::parse_softnet(&own("softnet_stat")),
             device: self.device.as_ref().map(|device| (device.clone(), device::read(device))),
         }
@@ -140,6 +154,10 @@ impl Snapshot {
             ports: ports.collect(),
             udp: self.udp.since(&earlier.udp),
             udp6: self.udp6.since(&earlier.udp6),
+            server_udp: self
+                .server_udp
+                .zip(earlier.server_udp)
+                .map(|(now, before)| std::array::from_fn(|family| now[family].since(&before[family]))),
             softnet: self.softnet.since(&earlier.softnet),
             device: device.map(|((device, now), (_, before))| device::losses(device, now, before)),
         }
@@ -189,6 +207,13 @@ impl Observation {
                 .get(&server_port)
                 .filter(|port| port.sockets > 0)
                 .map(|port| port.drops),
+            dut_sockets: self.ports.get(&server_port).map(|port| port.sockets).filter(|&sockets| sockets > 0),
+            dut_datagrams_in: self
+                .server_udp
+                .map(|families| families.iter().map(|udp| udp.datagrams_in).sum()),
+            dut_datagrams_out: self
+                .server_udp
+                .map(|families| families.iter().map(|udp| udp.datagrams_out).sum()),
             tester_cpu_us_per_query: per_query(self.tester.cpu_ns),
             foreign_cpu_pct: Some(percent(self.foreign_cpu_ns)),
             steal_pct: Some(percent(self.steal_ns)),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// UDP's counters for one address family.
+/// UDP's counters of errors, and of datagrams, for one address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UdpErrors {
@@ -14,6 +14,10 @@ pub struct UdpErrors {
     pub send_buffer_errors: u64,
     /// Datagrams to a port where nobody listened.
     pub no_ports: u64,
+    /// Datagrams that sockets took.
+    pub datagrams_in: u64,
+    /// Datagrams that sockets sent.
+    pub datagrams_out: u64,
 }
 
 /// Datagrams dropped before any socket, on the whole machine.
@@ -46,6 +50,8 @@ impl UdpErrors {
             receive_buffer_errors: self.receive_buffer_errors.saturating_sub(earlier.receive_buffer_errors),
             send_buffer_errors: self.send_buffer_errors.saturating_sub(earlier.send_buffer_errors),
             no_ports: self.no_ports.saturating_sub(earlier.no_ports),
+            datagrams_in: self.datagrams_in.saturating_sub(earlier.datagrams_in),
+            datagrams_out: self.datagrams_out.saturating_sub(earlier.datagrams_out),
         }
     }
 }
@@ -86,6 +92,8 @@ fn udp_errors<'t>(pairs: impl Iterator<Item = (&'t str, &'t str)>) -> UdpErrors 
             "RcvbufErrors" => errors.receive_buffer_errors = value,
             "SndbufErrors" => errors.send_buffer_errors = value,
             "NoPorts" => errors.no_ports = value,
+            "InDatagrams" => errors.datagrams_in = value,
+            "OutDatagrams" => errors.datagrams_out = value,
             _ => {}
         }
     }
@@ -135,10 +143,17 @@ mod tests {
         let snmp = "Ip: Forwarding\nIp: 1\n\
             Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors\n\
             Udp: 101 8 58 168 57 3 0\nUdpLite: InErrors\nUdpLite: 9\n";
-        let expected =
-            UdpErrors { in_errors: 58, receive_buffer_errors: 57, send_buffer_errors: 3, no_ports: 8 };
+        let expected = UdpErrors {
+            in_errors: 58,
+            receive_buffer_errors: 57,
+            send_buffer_errors: 3,
+            no_ports: 8,
+            datagrams_in: 101,
+            datagrams_out: 168,
+        };
         assert_eq!(parse_snmp(snmp), expected);
-        let snmp6 = "Ip6InReceives 5\nUdp6NoPorts    \t8\nUdp6InErrors 58\nUdp6RcvbufErrors 57\nUdp6SndbufErrors 3\nUdpLite6InErrors 9\n";
+        let snmp6 = "Ip6InReceives 5\nUdp6NoPorts    \t8\nUdp6InErrors 58\nUdp6RcvbufErrors 57\nUdp6SndbufErrors 3\n\
+            Udp6InDatagrams 101\nUdp6OutDatagrams 168\nUdpLite6InErrors 9\n";
         assert_eq!(parse_snmp6(snmp6), expected);
         assert_eq!(parse_snmp("Udp: InErrors\n"), UdpErrors::default());
         assert_eq!(expected.since(&expected), UdpErrors::default());

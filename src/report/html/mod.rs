@@ -19,9 +19,10 @@ use super::clean::{printable, shortened};
 use super::number::seconds;
 use super::svg::{Chart, STYLE, Size};
 use super::words::{dut_name, instant, took};
+pub(in crate::report) use table::{Cell, Column, facts, table};
 
 /// Nothing may be fetched, whatever the record holds.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
+pub(in crate::report) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'";
 
 type Content = fn(&Results) -> Markup;
@@ -130,7 +131,7 @@ fn foot(results: &Results) -> Markup {
 }
 
 /// A chart in two drawings, of which the page shows the one that fits, with its caption.
-fn figure(chart: impl Fn(Size) -> Option<Chart>, caption: &Markup) -> Markup {
+pub(in crate::report) fn figure(chart: impl Fn(Size) -> Option<Chart>, caption: &Markup) -> Markup {
     html! {
         @if let (Some(wide), Some(narrow)) = (chart(Size::Wide), chart(Size::Narrow)) {
             figure {

@@ -8,6 +8,7 @@ use super::table::{Cell, Column, table};
 use crate::report::clean::shortened;
 use crate::report::number::{NONE, percent, seconds};
 use crate::report::select::{Entry, every_trial, outcome_word};
+use crate::report::words::upper_first;
 
 /// In the order they were run.
 pub fn trials(results: &Results) -> Markup {
@@ -63,8 +64,15 @@ fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
         time(trial.latency_ns.max),
         Cell::time(trial.schedule_error_ns.p99),
         Cell::number(&percent(trial.windows.ms10.worst_pct), trial.windows.ms10.worst_pct),
-        Cell::text(&shortened(trial.void.as_deref().unwrap_or(""), 160)),
+        Cell::text(&shortened(&reason(trial), 240)),
     ]
+}
+
+/// Why it did not pass.
+fn reason(trial: &Trial) -> String {
+    let cause =
+        trial.cause.as_ref().map(|found| format!("{} ({})", upper_first(&found.cause), found.evidence));
+    trial.void.iter().cloned().chain(cause).collect::<Vec<_>>().join("; ")
 }
 
 /// By word, sign and colour; the reason of a void one for the pointer.

@@ -1,0 +1,15 @@
+//! Campaigns: many measurements as their description says, each a process of its own.
+//!
+//! A visit is an ordinary command line of this program. So whatever ends one of them (a crash, a server that dies, want of
+//! memory) costs that one alone, anybody can repeat it, and a campaign that was broken off goes on where it was.
+
+mod child;
+mod description;
+mod record;
+mod run;
+mod visits;
+
+pub use description::{Description, DescriptionError, Form, Published};
+pub use record::{FILE, SCHEMA, Series, SeriesError, Visit, VisitState};
+pub use run::{Campaign, Outcome};
+pub use visits::{SENTINEL, peer_of, visits};

@@ -1,0 +1,252 @@
+//! `sextant campaign`: many measurements as a file says, and their report.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, Subcommand};
+
+use super::common::{Failure, print, print_json, stop_on_signals};
+use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE, forecast};
+use crate::campaign::series::{
+    Campaign, Description, FILE, Form, Outcome, SCHEMA, Series, SeriesError, Visit, VisitState, peer_of,
+    visits,
+};
+use crate::campaign::{Store, empty_results, short_duration};
+use crate::lab::environment::Manifest;
+use crate::lab::peers;
+use crate::report;
+
+/// Options of `sextant campaign`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant campaign list                                what there is, and how long it takes
+  sextant campaign run dns64-shootout                  the quick form
+  sextant campaign run p003-dispersion --preset full   as the paper did it
+  sextant campaign run mine.toml                       your own; begin with: sextant campaign show dns64-shootout
+  sextant campaign resume results/2025-07-31T140211Z-dns64-shootout
+Exit codes: 0 all measured, 1 some measurements failed, 2 bad usage or description, 3 ended early, or the disk is full")]
+pub struct CampaignArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// The campaigns that come with the program, and about how long they take
+    List,
+    /// The description of a campaign
+    Show {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// The measurements of a campaign in their order, without making them
+    Plan(Which),
+    /// Make all measurements of a campaign
+    Run {
+        #[command(flatten)]
+        which: Which,
+        /// Directory of the campaign [default: results/TIME-NAME]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Go on with a campaign that was broken off, and try again what failed
+    Resume {
+        /// Directory of the campaign
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        #[command(flatten)]
+        shown: Shown,
+    },
+}
+
+/// Which campaign.
+#[derive(Args, Clone, Debug)]
+struct Which {
+    /// A campaign that comes with the program, or a file
+    #[arg(value_name = "NAME|FILE")]
+    name: String,
+    /// How long and how often is measured
+    #[arg(long, value_enum, default_value_t)]
+    preset: Form,
+}
+
+/// What is printed at the end.
+#[derive(Args, Clone, Debug)]
+struct Shown {
+    /// Print the cells as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what was asked.
+///
+/// # Errors
+/// A campaign that does not exist or cannot be read, a directory that cannot be written.
+pub fn run(args: &CampaignArgs) -> Result<ExitCode, Failure> {
+    match &args.action {
+        Action::List => list(),
+        Action::Show { name } => {
+            let (_, text) = find(name)?;
+            print(&text).map(|()| ExitCode::SUCCESS)
+        }
+        Action::Plan(which) => plan(which),
+        Action::Run { which, out, shown } => begin(which, out.as_deref(), shown),
+        Action::Resume { directory, shown } => resume(directory, shown),
+    }
+}
+
+fn find(name: &str) -> Result<(Description, String), Failure> {
+    Description::find(name).map_err(|error| Failure::new(EXIT_USAGE, error))
+}
+
+/// The visits with what each is known to take, those that cannot be made marked so.
+fn prepared(name: &str, description: &Description, form: Form) -> Result<Vec<Visit>, Failure> {
+    let mut visits = visits(description, form);
+    for visit in &mut visits {
+        let time = forecast(&visit.arguments).map_err(|reason| {
+            let command = visit.arguments.join(" ");
+            Failure::new(EXIT_USAGE, format!("{name}: 'sextant {command}' cannot be run: {reason}"))
+        })?;
+        visit.forecast_s = time.as_secs_f64();
+        if let Some(why) = missing(&visit.arguments) {
+            visit.state = VisitState::Missing(why);
+        }
+    }
+    Ok(visits)
+}
+
+/// Why the server of a visit cannot be started here.
+fn missing(arguments: &[String]) -> Option<String> {
+    let peer = peers::find(peer_of(arguments)?).ok()?;
+    if peer.by_hand() {
+        return Some(format!("{} must be started by hand; measure it with --dut", peer.name()));
+    }
+    peers::locate(peer).err().map(|error| error.to_string())
+}
+
+fn time_of(visits: &[Visit]) -> Duration {
+    let open = visits.iter().filter(|visit| visit.state == VisitState::Pending);
+    Duration::from_secs_f64(open.map(|visit| visit.forecast_s).sum())
+}
+
+fn list() -> Result<ExitCode, Failure> {
+    for (name, description) in Description::shipped() {
+        let times = [Form::Quick, Form::Full].map(|form| {
+            let visits = prepared(name, &description, form)?;
+            Ok(format!("{} {}", form.name(), short_duration(time_of(&visits))))
+        });
+        let times = times.into_iter().collect::<Result<Vec<_>, Failure>>()?.join(", ");
+        print(&format!("{name:<18} {} ({times})\n", description.title))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(which: &Which) -> Result<ExitCode, Failure> {
+    let (description, _) = find(&which.name)?;
+    let visits = prepared(&which.name, &description, which.preset)?;
+    for visit in &visits {
+        let words = match &visit.state {
+            VisitState::Missing(why) => format!("left out: {why}"),
+            _ => short_duration(Duration::from_secs_f64(visit.forecast_s)),
+        };
+        print(&format!("sextant {}   # round {}, {words}\n", visit.arguments.join(" "), visit.round))?;
+    }
+    let count = visits.iter().filter(|visit| visit.state == VisitState::Pending).count();
+    print(&format!("# {count} measurements, about {}\n", short_duration(time_of(&visits))))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn begin(which: &Which, out: Option<&Path>, shown: &Shown) -> Result<ExitCode, Failure> {
+    let (description, text) = find(&which.name)?;
+    let visits = prepared(&which.name, &description, which.preset)?;
+    if let Some(directory) = out.filter(|directory| directory.join(FILE).exists()) {
+        let directory = directory.display();
+        let message =
+            format!("{directory} holds a campaign already: go on with 'sextant campaign resume {directory}'");
+        return Err(Failure::new(EXIT_USAGE, message));
+    }
+    let unfit = |error: std::io::Error| Failure::new(EXIT_UNFIT, error);
+    let store =
+        Store::create(Path::new("results"), out, &description.name, SystemTime::now()).map_err(unfit)?;
+    let before = Manifest::take();
+    store.save_json("manifest.json", &before).map_err(unfit)?;
+    let empty = empty_results("campaign");
+    let series = Series {
+        schema: SCHEMA,
+        name: description.name,
+        title: description.title,
+        about: description.about,
+        form: which.preset,
+        tool: empty.tool,
+        started_utc: empty.started_utc,
+        finished_utc: None,
+        machine: machine(&before),
+        published: description.published,
+        visits,
+        description: text,
+    };
+    conduct(series, store, shown)
+}
+
+/// The machine in a few words.
+fn machine(manifest: &Manifest) -> String {
+    let model = manifest.processor.model.as_deref().unwrap_or("an unknown processor");
+    format!("{} x {model}, Linux {}", net::cpu::available().len(), manifest.kernel_release)
+}
+
+fn resume(directory: &Path, shown: &Shown) -> Result<ExitCode, Failure> {
+    let mut series = Series::load(directory).map_err(|error: SeriesError| Failure::new(EXIT_USAGE, error))?;
+    // What was missing may have come.
+    for visit in &mut series.visits {
+        if matches!(visit.state, VisitState::Missing(_)) && missing(&visit.arguments).is_none() {
+            visit.state = VisitState::Pending;
+        }
+    }
+    conduct(series, Store::at(directory), shown)
+}
+
+fn conduct(series: Series, store: Store, shown: &Shown) -> Result<ExitCode, Failure> {
+    let directory = store.directory().to_path_buf();
+    let unfit = |error: std::io::Error| {
+        let directory = directory.display();
+        Failure::new(
+            EXIT_UNFIT,
+            format!(
+                "{error}; what was measured is in {directory}, go on with 'sextant campaign resume {directory}'"
+            ),
+        )
+    };
+    let stop = stop_on_signals()?;
+    let campaign = Campaign::new(series, store, stop, shown.json);
+    campaign.announce();
+    let (series, outcome) = campaign.run().map_err(unfit)?;
+    let table = report::series::table(&series, &directory);
+    report::series::write_all(&series, &table, &directory).map_err(unfit)?;
+    if shown.json {
+        print_json(&table)?;
+    } else {
+        let page = directory.join("report.html");
+        print(&format!("{}\nReport: {}\n", report::series::text(&series, &table), page.display()))?;
+    }
+    match outcome {
+        Outcome::Finished { failed: 0 } => Ok(ExitCode::SUCCESS),
+        Outcome::Finished { failed } => {
+            let message = format!(
+                "{failed} of {} measurements failed; try them again with 'sextant campaign resume {}'",
+                series.visits.len(),
+                directory.display()
+            );
+            Err(Failure::new(EXIT_FAILED, message))
+        }
+        Outcome::Interrupted => {
+            let message =
+                format!("interrupted; go on with 'sextant campaign resume {}'", directory.display());
+            Err(Failure::new(EXIT_UNFIT, message))
+        }
+    }
+}

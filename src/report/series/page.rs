@@ -1,0 +1,208 @@
+//! A campaign as one page that works without a network.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::chart::rates;
+use super::rows::{Row, Table};
+use super::text::{HEADS, drift, figures, published, remarks};
+use crate::campaign::series::{SENTINEL, Series, VisitState};
+use crate::report::html::{Cell, Column, POLICY, facts, figure, table as sortable};
+use crate::report::number::{NONE, real, seconds};
+use crate::report::svg::STYLE;
+use crate::report::words::instant;
+
+/// The whole page.
+pub fn html(series: &Series, table: &Table) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="color-scheme" content="light dark";
+                title { (series.title) ": a campaign of Sextant" }
+                style { (PreEscaped(STYLE)) (PreEscaped(include_str!("../html/page.css"))) }
+            }
+            body {
+                header {
+                    p.kind { "Campaign " (series.name) ", " (series.form.name()) " form" }
+                    h1 { (series.title) }
+                    p.when { (instant(&series.started_utc)) ", on " (series.machine) ", measured by " (series.tool) }
+                }
+                main.alone {
+                    (section("result", "Result", &result(series, table)))
+                    @if let Some(grid) = grid(&table.rows) { (section("grid", "Median rates, q/s", &grid)) }
+                    @if !table.published.is_empty() { (section("published", "What others published", &others(table))) }
+                    (section("visits", "Every visit", &visits(series)))
+                    (section("repeat", "How to repeat it", &repeat(series)))
+                }
+                div #tip role="presentation" hidden {}
+                script { (PreEscaped(include_str!("../html/page.js"))) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn section(anchor: &str, title: &str, content: &Markup) -> Markup {
+    html! { section id=(anchor) { h2 { a href={ "#" (anchor) } { (title) } } (content) } }
+}
+
+fn result(series: &Series, table: &Table) -> Markup {
+    let columns: Vec<Column> = HEADS.iter().enumerate().map(|(at, head)| Column(head, at > 0)).collect();
+    let columns: Vec<Column> = columns.into_iter().chain([Column("remarks", false)]).collect();
+    let rows: Vec<Vec<Cell>> = table.rows.iter().map(cells).collect();
+    let caption = html! {
+        "The highest rate that each run found, and their median. Where it says >=, a run ended at the highest rate that it might try."
+    };
+    html! {
+        p { (series.about.trim()) }
+        (figure(|size| rates(&table.rows, size), &caption))
+        p { (drift(table)) }
+        (sortable("Cells of the campaign", &columns, &rows))
+    }
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let values = [
+        None,
+        row.summary.as_ref().map(|summary| summary.n as f64),
+        row.summary.as_ref().map(|summary| summary.median),
+        row.ratio,
+        row.summary.as_ref().map(|summary| summary.p1 as f64),
+        row.summary.as_ref().map(|summary| summary.p99 as f64),
+        row.summary.as_ref().map(|summary| summary.dispersion_pct),
+        row.cpu_us,
+    ];
+    let figures = figures(row);
+    let mut cells: Vec<Cell> = figures
+        .iter()
+        .zip(values)
+        .map(|(shown, value)| value.map_or_else(|| Cell::text(shown), |value| Cell::number(shown, value)))
+        .collect();
+    let remarks = [row.server.clone(), remarks(row)].into_iter().filter(|text| !text.is_empty());
+    cells.push(Cell::text(&remarks.collect::<Vec<_>>().join("; ")));
+    cells
+}
+
+/// An option and its value.
+type Setting = (String, String);
+
+/// Where all cells differ in the same two options: a table of both.
+fn grid(rows: &[Row]) -> Option<Markup> {
+    let two: Vec<(&Row, &Setting, &Setting)> = rows
+        .iter()
+        .filter_map(|row| match row.settings.as_slice() {
+            [one, other] => Some((row, one, other)),
+            _ => None,
+        })
+        .collect();
+    let (_, down, across) = two.first()?;
+    let same = two.iter().all(|(_, one, other)| one.0 == down.0 && other.0 == across.0);
+    let lines = distinct(two.iter().map(|(_, one, _)| &one.1));
+    let columns = distinct(two.iter().map(|(_, _, other)| &other.1));
+    if !same || lines.len() < 2 || columns.len() < 2 {
+        return None;
+    }
+    let median = |line: &String, column: &String| {
+        let found = two.iter().find(|(_, one, other)| &one.1 == line && &other.1 == column)?;
+        Some(found.0.summary.as_ref()?.median)
+    };
+    let highest = two.iter().filter_map(|(row, ..)| Some(row.summary.as_ref()?.median)).fold(1.0, f64::max);
+    Some(html! {
+        div.scroll tabindex="0" role="region" aria-label="Median rates of both options" {
+            table.heat {
+                caption { (down.0) " downwards, " (across.0) " to the right; darker is faster" }
+                thead { tr { th scope="col" { (down.0) } @for column in &columns { th.n scope="col" { (column) } } } }
+                tbody {
+                    @for line in &lines {
+                        tr {
+                            th scope="row" { (line) }
+                            @for column in &columns {
+                                @match median(line, column) {
+                                    Some(rate) => td.n.(heat(rate / highest)) { (real(rate, 0)) },
+                                    None => td.n { (NONE) },
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// The values without repetitions, in their order.
+fn distinct<'v>(values: impl Iterator<Item = &'v String>) -> Vec<&'v String> {
+    values.fold(Vec::new(), |mut known, value| {
+        if !known.contains(&value) {
+            known.push(value);
+        }
+        known
+    })
+}
+
+/// The class of a share of the highest.
+fn heat(share: f64) -> &'static str {
+    match (share * 5.0).ceil() as u32 {
+        0 | 1 => "h1",
+        2 => "h2",
+        3 => "h3",
+        4 => "h4",
+        _ => "h5",
+    }
+}
+
+fn others(table: &Table) -> Markup {
+    html! {
+        p { "Other hardware, other years: the ratios say how far apart the machines are as much as the servers." }
+        ul { @for line in published(table) { li { (line) } } }
+    }
+}
+
+fn visits(series: &Series) -> Markup {
+    let columns = [
+        Column("visit", false),
+        Column("round", true),
+        Column("took", true),
+        Column("result", false),
+        Column("command", false),
+    ];
+    let rows: Vec<Vec<Cell>> = series
+        .visits
+        .iter()
+        .map(|visit| {
+            let result = match (&visit.state, &visit.directory) {
+                (VisitState::Complete, Some(directory)) => {
+                    let page = format!("{directory}/report.html");
+                    Cell::markup(html! { a href=(page) { "report" } }, "report")
+                }
+                (VisitState::Failed(why), _) => Cell::text(&format!("failed: {why}")),
+                (VisitState::Missing(why), _) => Cell::text(&format!("not here: {why}")),
+                _ => Cell::text("not measured yet"),
+            };
+            vec![
+                Cell::text(&visit.cell),
+                Cell::count(visit.round.into()),
+                Cell::maybe(visit.took_s, seconds),
+                result,
+                Cell::text(&format!("sextant {}", visit.arguments.join(" "))),
+            ]
+        })
+        .collect();
+    sortable("Visits in the order in which they were made", &columns, &rows)
+}
+
+fn repeat(series: &Series) -> Markup {
+    let sentinel = series.visits.iter().any(|visit| visit.cell == SENTINEL);
+    html! {
+        p { "Every visit is a command of its own, and any of them can be repeated alone. The whole:" }
+        pre { "sextant campaign run " (series.name) " --preset " (series.form.name()) }
+        (facts(&[
+            ("Description", "in campaign.json, whole".to_owned()),
+            ("Machine before and after", "manifest.json, manifest-after.json".to_owned()),
+            ("Sentinel", if sentinel { "at the start, in the middle and at the end" } else { "none" }.to_owned()),
+        ]))
+    }
+}

@@ -1,0 +1,243 @@
+//! `sextant campaign`: to its end, broken off and resumed, with failures, with bad input, on a full disk.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use sextant::campaign::series::{Series, VisitState};
+
+use super::running::{Background, alone, command, sextant, stderr};
+
+/// A campaign of two cells, searches of a few tenths of a second, against these servers.
+fn description(directory: &Path, servers: &[&str], duration_s: &str) -> PathBuf {
+    let servers = servers.iter().map(|server| format!("'{server}'")).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "name = 'mine'\ntitle = 'Mine'\n[quick]\nrounds = 2\noptions = ['--repetitions', '1', '--width', '50', \
+         '--min-rate', '100', '--max-rate', '200', '--duration', '{duration_s}']\n[full]\nrounds = 3\n\
+         [[part]]\ncommand = 'search'\n[[part.axis]]\noption = '--first-name'\nvalues = ['0', '1000']\n\
+         [[part.axis]]\noption = '--server'\nvalues = [{servers}]\n\
+         [[published]]\nwhat = 'theirs'\nsource = 'a paper'\nhardware = 'a machine'\nmedian_qps = 100.0\n"
+    );
+    // Brackets are no letters of a value: the servers here are on the IPv4 loopback.
+    let path = directory.join("mine.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn run(file: &Path, out: &Path, more: &[&str]) -> Output {
+    let arguments = ["campaign", "run", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    sextant(&[&arguments, more].concat())
+}
+
+/// An AuthDNS on the IPv4 loopback.
+fn server() -> (Background, String) {
+    let arguments =
+        ["auth", "--listen", "127.0.0.1:0", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"];
+    let (auth, line) = Background::start(command(&arguments), "");
+    let at = line.find("127.0.0.1:").expect("the ready line names the address");
+    let address = line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+    (auth, address)
+}
+
+fn states(directory: &Path) -> Vec<VisitState> {
+    Series::load(directory).unwrap().visits.into_iter().map(|visit| visit.state).collect()
+}
+
+#[test]
+fn a_campaign_is_measured_and_reported() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (_auth, address) = server();
+    let file = description(base.path(), &[&address], "0.1");
+    let out = base.path().join("out");
+    let output = run(&file, &out, &["--json"]);
+    let series = Series::load(&out).unwrap();
+    if series.visits.iter().any(|visit| visit.state != VisitState::Complete) {
+        println!("SKIPPED: the machine was too busy to measure: {:?}", series.visits);
+        assert_eq!(output.status.code(), Some(1));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let table: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(table["rows"].as_array().unwrap().len(), 2);
+    assert_eq!(table["rows"][0]["summary"]["n"], 2, "both rounds count");
+    assert_eq!(table["rows"][0]["ratio"], 1.0);
+    let order: Vec<_> =
+        series.visits.iter().map(|visit| (visit.settings[0].1.as_str(), visit.round)).collect();
+    assert_eq!(order, [("0", 1), ("1000", 1), ("1000", 2), ("0", 2)]);
+    for file in ["report.html", "report.md", "manifest.json", "manifest-after.json"] {
+        assert!(out.join(file).metadata().is_ok_and(|file| file.len() > 100), "{file}");
+    }
+    let visit = out.join(series.visits[0].directory.as_ref().unwrap());
+    assert!(visit.join("report.html").exists() && visit.with_extension("log").exists());
+    std::fs::remove_file(out.join("report.html")).unwrap();
+    let again = sextant(&["report", out.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(text.contains("theirs: 100 q/s") && text.contains("Mine, quick form"), "{text}");
+    assert!(out.join("report.html").exists());
+}
+
+#[test]
+fn what_was_broken_off_goes_on_and_what_was_done_is_not_done_again() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (_auth, address) = server();
+    let file = description(base.path(), &[&address], "0.5");
+    let out = base.path().join("out");
+    let arguments = ["campaign", "run", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let mut campaign = command(&arguments).spawn().unwrap();
+    let pid = campaign.id();
+    // The second visit has begun.
+    let started = Instant::now();
+    while states_or_none(&out).iter().filter(|state| **state == VisitState::Pending).count() != 2 {
+        assert!(started.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    campaign.kill().unwrap();
+    campaign.wait().unwrap();
+    let before = Series::load(&out).unwrap();
+    assert_eq!(before.visits[1].state, VisitState::Running, "the record says how far it came");
+    assert!(before.finished_utc.is_none());
+    // The visit ends with the campaign, whatever ends that.
+    let started = Instant::now();
+    while !super::running::children_pids_of(pid).is_empty() {
+        assert!(started.elapsed() < Duration::from_secs(60));
+    }
+
+    let mut going_on = command(&["campaign", "resume", out.to_str().unwrap()]);
+    let going_on = going_on.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let signalled = std::process::Command::new("kill").args(["-INT", &going_on.id().to_string()]).status();
+    assert!(signalled.unwrap().success());
+    let ended = going_on.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{}", stderr(&ended));
+    assert!(stderr(&ended).contains("campaign resume"), "{}", stderr(&ended));
+    assert!(states(&out).contains(&VisitState::Pending));
+
+    let ended = sextant(&["campaign", "resume", out.to_str().unwrap()]);
+    let after = Series::load(&out).unwrap();
+    if after.visits.iter().any(|visit| matches!(visit.state, VisitState::Failed(_))) {
+        println!("SKIPPED: the machine was too busy to measure: {:?}", after.visits);
+        return;
+    }
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+    assert!(
+        after.visits.iter().all(|visit| visit.state == VisitState::Complete) && after.finished_utc.is_some()
+    );
+    assert_eq!(after.visits[0], before.visits[0], "what was done stays");
+    let second = after.visits[1].directory.as_ref().unwrap();
+    assert!(second.contains("-again-"), "{second}");
+    assert!(out.join(before.visits[1].directory.as_ref().unwrap()).exists(), "and so does what was begun");
+}
+
+fn states_or_none(directory: &Path) -> Vec<VisitState> {
+    Series::load(directory)
+        .map_or_else(|_| Vec::new(), |series| series.visits.into_iter().map(|v| v.state).collect())
+}
+
+#[test]
+fn one_that_fails_does_not_end_the_others() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (_auth, address) = server();
+    // Nobody is at the discard port.
+    let file = description(base.path(), &["127.0.0.1:9", &address], "0.1");
+    let out = base.path().join("out");
+    let output = run(&file, &out, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("measurements failed; try them again"), "{}", stderr(&output));
+    let series = Series::load(&out).unwrap();
+    for visit in &series.visits {
+        match &visit.state {
+            VisitState::Failed(why) if visit.cell.ends_with(".9") => {
+                assert!(why.contains("127.0.0.1:9"), "{why}");
+            }
+            VisitState::Complete => assert!(!visit.cell.ends_with(".9")),
+            other => println!("SKIPPED: the machine was too busy to measure: {other:?}"),
+        }
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("failed: "), "{text}");
+}
+
+#[test]
+fn bad_descriptions_and_records_are_one_line() {
+    let base = tempfile::tempdir().unwrap();
+    let file = description(base.path(), &["127.0.0.1:9"], "0.1");
+    let good = std::fs::read_to_string(&file).unwrap();
+    let out = base.path().join("out");
+    for (old, new, words) in [
+        ("[full]", "colour = 'red'\n[full]", "mine.toml:6: unknown field `colour`"),
+        ("'--width', '50'", "'--width', '99'", "--width must be from 0.01"),
+        ("--first-name", "--frist-name", "unexpected argument '--frist-name'"),
+        ("'search'", "'trial'", "write bench or search"),
+    ] {
+        std::fs::write(&file, good.replace(old, new)).unwrap();
+        let output = run(&file, &out, &[]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(words) && text.lines().count() == 1, "{text}");
+        assert!(!out.exists(), "nothing was begun");
+    }
+    for (arguments, words) in [
+        (&["campaign", "run", "dns46"][..], "dns64-shootout, p003-dispersion"),
+        (&["campaign", "resume", base.path().to_str().unwrap()], "holds no campaign.json"),
+    ] {
+        let output = sextant(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("campaign.json"), "{\"schema\": 99}").unwrap();
+    for arguments in
+        [["campaign", "resume", out.to_str().unwrap()], ["report", out.to_str().unwrap(), "--json"]]
+    {
+        let output = sextant(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("has schema 99"), "{}", stderr(&output));
+    }
+    std::fs::write(&file, &good).unwrap();
+    let output = run(&file, &out, &[]);
+    assert!(stderr(&output).contains("holds a campaign already"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_shipped_ones_are_listed_and_planned() {
+    let listed = sextant(&["campaign", "list"]);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.status.success() && text.contains("cache-aaaa-grid") && text.contains("quick "), "{text}");
+    for line in text.lines() {
+        let name = line.split_whitespace().next().unwrap();
+        let shown = sextant(&["campaign", "show", name]);
+        assert!(String::from_utf8_lossy(&shown.stdout).contains(&format!("name = \"{name}\"")));
+        let plan = sextant(&["campaign", "plan", name, "--preset", "full"]);
+        let plan = String::from_utf8_lossy(&plan.stdout).into_owned();
+        assert!(plan.lines().count() > 1 && plan.contains("sextant bench"), "{plan}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_was_measured_stays() {
+    let _alone = alone();
+    if !net::process::is_root() {
+        println!("SKIPPED: only root may mount a small file system");
+        return;
+    }
+    let base = tempfile::tempdir().unwrap();
+    let (_auth, address) = server();
+    let file = description(base.path(), &[&address], "0.1");
+    let disk = base.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let script = "mount -t tmpfs -o size=400k tmpfs \"$1\" && \"$0\" campaign run \"$2\" --out \"$1/out\"; code=$?; \
+                  ls \"$1/out/cells\"/*/*/results.json | head -1; exit $code";
+    let output = std::process::Command::new("unshare")
+        .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_sextant")])
+        .args([&disk, &file])
+        .env("XDG_STATE_HOME", base.path())
+        .output()
+        .unwrap();
+    let text = stderr(&output);
+    assert!([Some(1), Some(3)].contains(&output.status.code()), "{:?} {text}", output.status);
+    assert!(text.contains("No space left on device") || text.contains("measurements failed"), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+}
