@@ -1,6 +1,7 @@
 //! The real `sextant` from outside: what it prints, how it ends, what it leaves behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod attribution;
 mod auth;
 mod bench;
 mod campaign;

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use engine::identifiers::analyse;
 use engine::record::{
-    CertificateUse, Experiments, Fact, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation,
-    Results, Steadiness, Trial,
+    Bottleneck, CertificateUse, Experiments, Fact, Goal, GoalResult, GoalSummary, Interval, MedianInterval,
+    Observation, Results, Steadiness, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -50,8 +50,12 @@ fn full() -> Results {
     run.goals = vec![GoalResult { lower_qps: Some(1), upper_qps: None, ..GoalResult::default() }];
     run.trials.push(Trial {
         experiments: Some(Experiments::default()),
+        cause: Some(Bottleneck::default()),
         observation: Some(Observation {
             device_counters: BTreeMap::from([("link.rx_errors".to_owned(), 1)]),
+            dut_sockets: Some(1),
+            dut_datagrams_in: Some(1),
+            dut_datagrams_out: Some(1),
             ..Observation::default()
         }),
         rcodes: BTreeMap::from([("NOERROR".to_owned(), 1)]),

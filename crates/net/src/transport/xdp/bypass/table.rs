@@ -250,6 +250,6 @@ mod tests {
         let (v4, v6) = ("192.0.2.1".parse().unwrap(), "::1".parse().unwrap());
         assert_eq!(port_at(v4, 0), PORTS_AT);
         assert_eq!(port_at(v4, u16::MAX) + 1, port_at(v6, 0));
-        assert_eq!(port_at(v6, u16::MAX) + 1, WORDS);
+        assert_eq!(port_at(v6, u16::MAX) + 1, EPOCH_AT);
     }
 }
