@@ -452,7 +452,7 @@ prop_compose! {
         series in prop::collection::vec(any::<(f64, u64, u64, u64)>(), 0..8),
         observation in prop::option::of(observation()),
     ) -> Trial {
-        let window = Window { worst_pct: share, cv_pct: -share, off_pct: share };
+        let window = Window { worst_pct: share, cv_pct: -share, off_pct: share, ..Window::default() };
         Trial {
             rate_qps: counts[0], scheduled: counts[1], sent: counts[2], answered: counts[3], valid: counts[4],
             invalid: counts[5], late: counts[6], lost: counts[7], valid_compat: counts[8], duplicates: counts[9],

@@ -1,5 +1,6 @@
 //! `sextant campaign`: many measurements as a file says, and their report.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -107,22 +108,26 @@ fn find(name: &str) -> Result<(Description, String), Failure> {
 /// The visits with what each is known to take, those that cannot be made marked so.
 fn prepared(name: &str, description: &Description, form: Form) -> Result<Vec<Visit>, Failure> {
     let mut visits = visits(description, form);
+    // Looking for a server runs it for its version: once is enough.
+    let mut looked_for: HashMap<String, Option<String>> = HashMap::new();
     for visit in &mut visits {
         let time = forecast(&visit.arguments).map_err(|reason| {
             let command = visit.arguments.join(" ");
             Failure::new(EXIT_USAGE, format!("{name}: 'sextant {command}' cannot be run: {reason}"))
         })?;
         visit.forecast_s = time.as_secs_f64();
-        if let Some(why) = missing(&visit.arguments) {
-            visit.state = VisitState::Missing(why);
+        let Some(peer) = peer_of(&visit.arguments) else { continue };
+        let missing = looked_for.entry(peer.to_owned()).or_insert_with(|| missing(peer));
+        if let Some(why) = missing {
+            visit.state = VisitState::Missing(why.clone());
         }
     }
     Ok(visits)
 }
 
-/// Why the server of a visit cannot be started here.
-fn missing(arguments: &[String]) -> Option<String> {
-    let peer = peers::find(peer_of(arguments)?).ok()?;
+/// Why a server cannot be started here.
+fn missing(peer: &str) -> Option<String> {
+    let peer = peers::find(peer).ok()?;
     if peer.by_hand() {
         return Some(format!("{} must be started by hand; measure it with --dut", peer.name()));
     }
@@ -186,6 +191,7 @@ fn begin(which: &Which, out: Option<&Path>, shown: &Shown) -> Result<ExitCode, F
         started_utc: empty.started_utc,
         finished_utc: None,
         machine: machine(&before),
+        figures: description.figure,
         published: description.published,
         visits,
         description: text,
@@ -203,7 +209,8 @@ fn resume(directory: &Path, shown: &Shown) -> Result<ExitCode, Failure> {
     let mut series = Series::load(directory).map_err(|error: SeriesError| Failure::new(EXIT_USAGE, error))?;
     // What was missing may have come.
     for visit in &mut series.visits {
-        if matches!(visit.state, VisitState::Missing(_)) && missing(&visit.arguments).is_none() {
+        let gone = || peer_of(&visit.arguments).and_then(missing);
+        if matches!(visit.state, VisitState::Missing(_)) && gone().is_none() {
             visit.state = VisitState::Pending;
         }
     }

@@ -116,7 +116,7 @@ pub fn main() -> ExitCode {
     outcome.unwrap_or_else(|failure| complain(&failure))
 }
 
-/// About how long a command line of `bench` or `search` takes, if it can be run at all.
+/// About how long a command line of `bench`, `search` or `trial` takes, if it can be run at all.
 ///
 /// # Errors
 /// What is wrong with it, in one line.
@@ -130,7 +130,8 @@ fn forecast(arguments: &[String]) -> Result<Duration, String> {
     match parsed.command {
         Command::Bench(args) => args.forecast(),
         Command::Search(args) => args.forecast(),
-        _ => return Err("only bench and search can be parts of a campaign".to_owned()),
+        Command::Trial(args) => args.forecast(),
+        _ => return Err("only bench, search and trial can be parts of a campaign".to_owned()),
     }
     .map_err(|failure| failure.to_string())
 }

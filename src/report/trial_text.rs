@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_is_called_one() {
-        let experiments = engine::record::Experiments { count: 3, mean_ns: 2e6, sd_ns: 1e5 };
+        let experiments = engine::record::Experiments { count: 3, mean_ns: 2e6, sd_ns: 1e5, max_ns: 3e6 };
         let mut trial = Trial { load: "experiments:4".into(), closed_loop: true, ..Trial::default() };
         trial.experiments = Some(experiments);
         trial.answered = 10;

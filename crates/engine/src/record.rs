@@ -330,6 +330,9 @@ pub struct Experiments {
     pub mean_ns: f64,
     /// Standard deviation of that in ns.
     pub sd_ns: f64,
+    /// The longest in ns; 0 in records of older programs.
+    #[serde(default)]
+    pub max_ns: f64,
 }
 
 /// Latencies in nanoseconds.
@@ -373,6 +376,15 @@ pub struct Window {
     /// The share of windows that are more than 5 % off the schedule, in percent.
     #[serde(default)]
     pub off_pct: f64,
+    /// The fewest queries sent in a window, the mean and the most; 0 in records of older programs.
+    #[serde(default)]
+    pub fewest: u64,
+    /// See [`Window::fewest`].
+    #[serde(default)]
+    pub mean: f64,
+    /// See [`Window::fewest`].
+    #[serde(default)]
+    pub most: u64,
 }
 
 /// A part of a trial.

@@ -293,7 +293,9 @@ impl Stats {
         let nominal = self.schedule.rate_qps as f64 * length_ms as f64 / 1000.0;
         let changing = matches!(self.schedule.model, Model::Steps(_) | Model::Ramp { .. });
         let (mut worst_pct, mut squares, mut off, mut windows) = (0f64, 0f64, 0f64, 0f64);
+        let (mut fewest, mut total, mut most) = (u64::MAX, 0, 0);
         for (sent, due) in self.counts(length_ms) {
+            (fewest, total, most) = (fewest.min(sent), total + sent, most.max(sent));
             let deviation = sent.abs_diff(due) as f64;
             let whole = if changing { due.max(1) as f64 } else { nominal };
             worst_pct = worst_pct.max(deviation / whole * 100.0);
@@ -308,6 +310,9 @@ impl Stats {
             worst_pct,
             cv_pct: (squares / windows).sqrt() / nominal * 100.0,
             off_pct: off / windows * 100.0,
+            fewest,
+            mean: total as f64 / windows,
+            most,
         }
     }
 
@@ -333,12 +338,13 @@ pub struct Spread {
     count: u64,
     mean: f64,
     squares: f64,
+    max: f64,
 }
 
 impl Spread {
     /// Adds a value.
     pub fn add(&mut self, value: f64) {
-        self.merge(&Self { count: 1, mean: value, squares: 0.0 });
+        self.merge(&Self { count: 1, mean: value, squares: 0.0, max: value });
     }
 
     /// Adds others.
@@ -351,6 +357,7 @@ impl Spread {
         let share = other.count as f64 / count as f64;
         self.squares += other.squares + distance * distance * self.count as f64 * share;
         self.mean += distance * share;
+        self.max = if self.count == 0 { other.max } else { self.max.max(other.max) };
         self.count = count;
     }
 
@@ -361,6 +368,7 @@ impl Spread {
             count: self.count,
             mean_ns: self.mean,
             sd_ns: variance.sqrt(),
+            max_ns: self.max,
         })
     }
 }
@@ -401,7 +409,11 @@ mod tests {
         for n in 0..schedule.queries {
             stats.note_sent(schedule.due_ns(n), schedule.due_ns(n));
         }
-        assert_eq!(stats.windows(), Windows::default());
+        let windows = stats.windows();
+        for window in [windows.ms1, windows.ms10, windows.ms100] {
+            assert_eq!((window.worst_pct, window.cv_pct, window.off_pct), (0.0, 0.0, 0.0));
+        }
+        assert_eq!(windows.ms10.fewest, windows.ms10.most);
         assert_eq!(stats.schedule_error().max, 0);
         assert_eq!(stats.series().iter().map(|interval| interval.sent).sum::<u64>(), 70_000);
     }
@@ -418,6 +430,7 @@ mod tests {
         }
         let windows = stats.windows();
         assert!((windows.ms10.worst_pct - 50.0).abs() < 0.2, "{windows:?}");
+        assert_eq!((windows.ms10.fewest, windows.ms10.mean, windows.ms10.most), (500, 1000.0, 1500));
         assert!((windows.ms10.off_pct - 2.0).abs() < 1e-9, "two of a hundred: {windows:?}");
         assert!((499..=500).contains(&stats.displaced()), "{}", stats.displaced());
         assert!(windows.ms1.worst_pct > 400.0);
@@ -455,7 +468,7 @@ mod tests {
         merged.merge(&other);
         for spread in [whole, merged] {
             let record = spread.to_record().unwrap();
-            assert_eq!((record.count, record.mean_ns), (8, 5.0));
+            assert_eq!((record.count, record.mean_ns, record.max_ns), (8, 5.0, 9.0));
             assert!((record.sd_ns - (32.0f64 / 7.0).sqrt()).abs() < 1e-9);
         }
         assert_eq!(Spread::default().to_record(), None);
@@ -478,7 +491,11 @@ mod tests {
                 let late = (stall..stall + 150 * MS_NS).contains(&due);
                 stalled.note_sent(due, if late { stall + 150 * MS_NS } else { due });
             }
-            assert_eq!((perfect.windows(), perfect.displaced()), (Windows::default(), 0), "{model}");
+            let windows = perfect.windows();
+            for window in [windows.ms1, windows.ms10, windows.ms100] {
+                assert_eq!((window.worst_pct, window.off_pct), (0.0, 0.0), "{model}");
+            }
+            assert_eq!(perfect.displaced(), 0, "{model}");
             assert!(stalled.windows().ms10.off_pct > 2.0 || model == Model::Burst { queries: 256 });
             assert!(stalled.displaced() > 700, "{model}: {}", stalled.displaced());
             let due: u64 = perfect.series().iter().map(|interval| interval.failed).sum();

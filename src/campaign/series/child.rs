@@ -9,8 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::record::State;
-
+use super::visited::Visited;
 use crate::report;
 
 /// How often a visit is looked at.
@@ -52,8 +51,13 @@ pub(super) fn visit(
     let Some(status) = status else {
         return Ok(Ended::Failed(format!("it was ended, as it took longer than {} s", longest.as_secs())));
     };
-    if status.success() && report::load(directory).is_ok_and(|results| results.state == State::Complete) {
-        return Ok(Ended::Complete);
+    // A failed trial is a measured one; a failed search found no rate.
+    let is_trial = arguments.first().is_some_and(|command| command == "trial");
+    let measured = status.success() || (is_trial && status.code() == Some(1));
+    match Visited::load(arguments, directory).map(|visited| visited.check()) {
+        Ok(Ok(())) if measured => return Ok(Ended::Complete),
+        Ok(Err(Some(why))) if !stop.load(Ordering::Relaxed) => return Ok(Ended::Failed(why)),
+        _ => {}
     }
     if stop.load(Ordering::Relaxed) {
         return Ok(Ended::Interrupted);

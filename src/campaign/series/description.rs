@@ -7,9 +7,14 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::figures::{Figure, Published};
+
 /// The campaigns that come with the instrument: name and text.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 6] = [
     ("dns64-shootout", include_str!("../../../campaigns/dns64-shootout.toml")),
+    ("p001-threads", include_str!("../../../campaigns/p001-threads.toml")),
+    ("p002-clients", include_str!("../../../campaigns/p002-clients.toml")),
+    ("p003-pacing", include_str!("../../../campaigns/p003-pacing.toml")),
     ("p003-dispersion", include_str!("../../../campaigns/p003-dispersion.toml")),
     ("cache-aaaa-grid", include_str!("../../../campaigns/cache-aaaa-grid.toml")),
 ];
@@ -47,6 +52,9 @@ pub struct Description {
     pub sentinel: Option<Part>,
     /// What is measured.
     pub part: Vec<Part>,
+    /// What is read from the records besides the rates.
+    #[serde(default)]
+    pub figure: Vec<Figure>,
     /// What others measured.
     #[serde(default)]
     pub published: Vec<Published>,
@@ -67,7 +75,7 @@ pub struct Extent {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// `bench` or `search`.
+    /// `bench`, `search` or `trial`.
     pub command: String,
     /// Options that all have.
     #[serde(default)]
@@ -87,24 +95,6 @@ pub struct Axis {
     pub values: Vec<String>,
     /// Those of the quick form, where it has fewer.
     pub quick: Option<Vec<String>>,
-}
-
-/// A figure that others published.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    /// What was measured.
-    pub what: String,
-    /// Where it stands.
-    pub source: String,
-    /// On what it was measured.
-    pub hardware: String,
-    /// Median of the rates in q/s.
-    pub median_qps: f64,
-    /// (max - min) / median in percent.
-    pub dispersion_pct: Option<f64>,
-    /// The cell whose median it is set beside.
-    pub beside: Option<String>,
 }
 
 /// What is wrong with a description: one line.
@@ -198,6 +188,8 @@ impl Description {
         if self.sentinel.as_ref().is_some_and(|part| !part.axis.is_empty()) {
             return Err("[sentinel] is one measurement: take the axis out".to_owned());
         }
+        self.figure.iter().try_for_each(Figure::check)?;
+        self.published.iter().try_for_each(|published| published.check(&self.figure))?;
         for form in [Form::Quick, Form::Full] {
             let rounds = self.extent(form).rounds;
             let cells: usize = self.part.iter().map(|part| part.cells(form)).fold(0, usize::saturating_add);
@@ -215,8 +207,8 @@ impl Description {
 
 impl Part {
     fn check(&self) -> Result<(), String> {
-        if !["bench", "search"].contains(&self.command.as_str()) {
-            return Err(format!("command '{}': write bench or search", self.command));
+        if !["bench", "search", "trial"].contains(&self.command.as_str()) {
+            return Err(format!("command '{}': write bench, search or trial", self.command));
         }
         for axis in &self.axis {
             if !axis.option.starts_with("--") {
@@ -267,7 +259,7 @@ mod tests {
         assert!(unknown.starts_with("mine.toml:5: unknown field `round`"), "{unknown}");
         assert!(error("name = ").starts_with("mine.toml:1: "));
         for (old, new, words) in [
-            ("'bench'", "'rm'", "write bench or search"),
+            ("'bench'", "'rm'", "write bench, search or trial"),
             ("name = 'a'", "name = '../a'", "lower-case letters"),
             ("rounds = 1", "rounds = 0", "1 to 10000 visits"),
             (

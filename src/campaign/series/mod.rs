@@ -5,11 +5,15 @@
 
 mod child;
 mod description;
+mod figures;
 mod record;
 mod run;
+mod visited;
 mod visits;
 
-pub use description::{Description, DescriptionError, Form, Published};
+pub use description::{Description, DescriptionError, Form};
+pub use figures::{Figure, Published};
 pub use record::{FILE, SCHEMA, Series, SeriesError, Visit, VisitState};
 pub use run::{Campaign, Outcome};
+pub use visited::Visited;
 pub use visits::{SENTINEL, peer_of, visits};

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::description::{Form, Published};
+use super::description::Form;
+use super::figures::{Figure, Published};
 
 /// The version of this record.
 pub const SCHEMA: u32 = 1;
@@ -35,6 +36,9 @@ pub struct Series {
     pub finished_utc: Option<String>,
     /// The processors of the machine, in words.
     pub machine: String,
+    /// What is read from the records besides the rates.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
     /// What others measured.
     pub published: Vec<Published>,
     /// The visits in their order.
@@ -199,6 +203,7 @@ mod tests {
             started_utc: String::new(),
             finished_utc: None,
             machine: String::new(),
+            figures: Vec::new(),
             published: Vec::new(),
             visits,
             description: String::new(),

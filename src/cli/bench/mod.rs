@@ -1,6 +1,6 @@
 //! `sextant bench`: the main job.
 
-mod servers;
+pub(super) mod servers;
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::campaign::certificate::store::Stored;
 use crate::campaign::{Looped, PathChoice, Plan, Progress, SECOND_NS, Site, Target, Tester, empty_results};
 use crate::lab::environment::{Manifest, preflight};
 use crate::lab::peers::{self, RunningPeer};
-use servers::Servers;
+use servers::{ServerArgs, Servers, Setup};
 
 /// Options of `sextant bench`.
 #[derive(Args, Clone, Debug)]
@@ -34,22 +34,8 @@ Examples:
   sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 2001:db8:64::/96
       a server that you run; let it forward dns64perf.test to 127.0.0.1:5300")]
 pub struct BenchArgs {
-    /// The server to measure: dns64d, or one from a Debian package (see: sextant peers list)
-    #[arg(long, value_name = "NAME", default_value = "dns64d", conflicts_with = "dut")]
-    peer: String,
-    /// Measure a server that you run; without an address it is on the IPv6 loopback
-    #[arg(long, value_name = "[ADDR]:PORT", value_parser = parse_dut)]
-    dut: Option<SocketAddr>,
-    /// Where the AuthDNS answers; your server must forward the zone there [default: a free port of 127.0.0.1, and
-    /// 127.0.0.1:5300 with --dut]
-    #[arg(long, value_name = "ADDR:PORT")]
-    auth_listen: Option<SocketAddr>,
-    /// Processors of the server under test [default: those that the Tester leaves]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "dut")]
-    dut_cpus: Vec<usize>,
-    /// TTL of the records in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    ttl: u32,
+    #[command(flatten)]
+    server: ServerArgs,
     #[command(flatten)]
     search: SearchOptions,
     #[command(flatten)]
@@ -67,16 +53,6 @@ pub struct BenchArgs {
     outputs: OutputArgs,
 }
 
-/// An address and port; an empty address is the IPv6 loopback.
-fn parse_dut(text: &str) -> Result<SocketAddr, String> {
-    let port_alone = text.strip_prefix("[]:").or_else(|| text.strip_prefix(':'));
-    if let Some(port) = port_alone.filter(|port| !port.contains(':')) {
-        let port = port.parse().map_err(|_| format!("'{port}' is not a port"))?;
-        return Ok((Ipv6Addr::LOCALHOST, port).into());
-    }
-    text.parse().map_err(|_| "write [ADDR]:PORT, for example [::1]:53 or :53".to_owned())
-}
-
 /// Runs the bench; the exit code says how it ended.
 ///
 /// # Errors
@@ -86,15 +62,15 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     check_machine(&before)?;
     let mut plan = args.search.plan(args.query.timeout_ns())?;
     args.query.workload.load_for_search()?;
-    args.query.workload.check_ttl(args.ttl, plan.trial_ns)?;
+    args.query.workload.check_ttl(args.server.ttl, plan.trial_ns)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
     // All that can be wrong with the queries is known before any server is started; where it listens is known after.
     let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), plan.listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
     args.outputs.keep_list(&mut target)?;
     let progress = Progress::new(args.search.json, &tester.watch);
-    let peer = || peers::find(&args.peer).map(|peer| peer.name()).map_err(peer_failure);
-    let name = args.dut.map_or_else(peer, |_| Ok("external"))?;
+    let peer = || peers::find(&args.server.peer).map(|peer| peer.name()).map_err(peer_failure);
+    let name = args.server.dut.map_or_else(peer, |_| Ok("external"))?;
     let store = args.search.store(name)?;
     let discard = |_: &Failure| store.discard();
     let stage = args.site().and_then(|site| site.stage(&args.tester, &mut tester, &target, &progress));
@@ -103,16 +79,17 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
         plan.range_qps[1] = kernel_max_rate_qps(&target, plan.trial_ns).max(plan.range_qps[0]);
     }
-    let servers = Servers::start(args, &site, &tester, &looped.auth).inspect_err(discard)?;
+    let setup = Setup { server: &args.server, query: &args.query, auth_threads: args.site.auth_threads };
+    let servers = Servers::start(&setup, &site, &tester, &looped.auth).inspect_err(discard)?;
     tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     let target = Target { server: servers.server, pid: servers.pid(), ..target };
 
     let mut results = empty_results("bench");
     results.dut = servers.dut.clone();
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
-    results.settings.ttl_s = Some(args.ttl);
+    results.settings.ttl_s = Some(args.server.ttl);
     results.settings.auth = servers.auth_in_words();
-    results.settings.path = if args.dut.is_none() { site.to_string() } else { String::new() };
+    results.settings.path = if args.server.dut.is_none() { site.to_string() } else { String::new() };
     let certificate = args.certificate(&site, &tester, &looped, &plan, &results.settings);
     let Servers { auth, mut running, .. } = servers;
     let mut alive =
@@ -143,7 +120,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
 /// How long starts, self-test and report take, roughly.
 const AROUND: Duration = Duration::from_secs(8);
 
-fn peer_failure(error: peers::PeerError) -> Failure {
+pub(super) fn peer_failure(error: peers::PeerError) -> Failure {
     Failure::new(error.exit_code(), error)
 }
 
@@ -173,8 +150,8 @@ impl BenchArgs {
     /// # Errors
     /// Options that make no bench, a peer that nobody knows.
     pub fn forecast(&self) -> Result<Duration, Failure> {
-        if self.dut.is_none() {
-            peers::find(&self.peer).map_err(peer_failure)?;
+        if self.server.dut.is_none() {
+            peers::find(&self.server.peer).map_err(peer_failure)?;
         }
         let plan = self.search.plan(self.query.timeout_ns())?;
         let measuring = plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(true);
@@ -197,7 +174,7 @@ impl BenchArgs {
 
     /// A server of the user's is on this machine or beyond, and so is an AuthDNS at an address of the user's choice.
     fn site(&self) -> Result<SiteArgs, Failure> {
-        let on_loopback = self.dut.is_some() || self.auth_listen.is_some();
+        let on_loopback = self.server.dut.is_some() || self.server.auth_listen.is_some();
         if on_loopback && self.site.path == PathChoice::Lab {
             let message = "--path lab is for servers that sextant starts: leave out --dut and --auth-listen";
             return Err(Failure::new(EXIT_USAGE, message));
@@ -212,19 +189,5 @@ fn keep_log(directory: &Path, name: &str, peer: RunningPeer) {
     let log = peer.stop();
     if !log.is_empty() {
         let _ = std::fs::write(directory.join("logs").join(format!("{name}.log")), log);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_alone_is_on_the_ipv6_loopback() {
-        for text in [":53", "[]:53", "[::1]:53"] {
-            assert_eq!(parse_dut(text).unwrap().to_string(), "[::1]:53");
-        }
-        assert!(parse_dut("::1").unwrap_err().contains("[ADDR]:PORT"));
-        assert!(parse_dut(":x").is_err());
     }
 }

@@ -1,29 +1,74 @@
 //! The servers around the Measurer: the AuthDNS, and the server under test.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clap::Args;
 use engine::record::Dut;
 use net::bpf::Attached;
 
-use super::super::common::Failure;
+use super::super::common::{Failure, QueryArgs};
 use super::super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
-use super::{BenchArgs, peer_failure};
+use super::peer_failure;
 use crate::authority::{Authority, AuthorityConfig, Io, OBSERVED_QUERIES, Observer, Zone, ZoneConfig};
 use crate::campaign::{Auth, DUT_PORT, Site, Tester, reachable};
 use crate::lab::network::Role;
 use crate::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer};
 
+/// The server under test, and what its AuthDNS has.
+#[derive(Args, Clone, Debug)]
+pub struct ServerArgs {
+    /// The server to measure: dns64d, or one from a Debian package (see: sextant peers list)
+    #[arg(long, value_name = "NAME", default_value = "dns64d", conflicts_with = "dut")]
+    pub peer: String,
+    /// Measure a server that you run; without an address it is on the IPv6 loopback
+    #[arg(long, value_name = "[ADDR]:PORT", value_parser = parse_dut)]
+    pub dut: Option<SocketAddr>,
+    /// Where the AuthDNS answers; your server must forward the zone there [default: a free port of 127.0.0.1, and
+    /// 127.0.0.1:5300 with --dut]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub auth_listen: Option<SocketAddr>,
+    /// Processors of the server under test [default: those that the Tester leaves]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "dut")]
+    pub dut_cpus: Vec<usize>,
+    /// TTL of the records in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub ttl: u32,
+}
+
+/// An address and port; an empty address is the IPv6 loopback.
+fn parse_dut(text: &str) -> Result<SocketAddr, String> {
+    let port_alone = text.strip_prefix("[]:").or_else(|| text.strip_prefix(':'));
+    if let Some(port) = port_alone.filter(|port| !port.contains(':')) {
+        let port = port.parse().map_err(|_| format!("'{port}' is not a port"))?;
+        return Ok((Ipv6Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| "write [ADDR]:PORT, for example [::1]:53 or :53".to_owned())
+}
+
+/// What the servers are started for.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The server under test.
+    pub server: &'a ServerArgs,
+    /// What it is asked.
+    pub query: &'a QueryArgs,
+    /// Threads of the AuthDNS, as with `--auth-threads`.
+    pub auth_threads: Option<usize>,
+}
+
 /// The servers around the Measurer.
-pub(super) struct Servers {
+pub struct Servers {
+    /// The AuthDNS behind it.
     pub auth: Auth,
     /// Where the server under test answers.
     pub server: SocketAddr,
     /// It, if it is ours.
     pub running: Option<RunningPeer>,
+    /// It, for the record.
     pub dut: Dut,
     auth_cpus: Vec<usize>,
     /// Lets the DUT receive what an XDP program of the AuthDNS sends.
@@ -32,25 +77,26 @@ pub(super) struct Servers {
 
 impl Servers {
     /// Starts them; the AuthDNS works as that of the self-test does.
-    pub fn start(args: &BenchArgs, site: &Site, tester: &Tester, looped: &Auth) -> Result<Self, Failure> {
+    pub fn start(args: &Setup<'_>, site: &Site, tester: &Tester, looped: &Auth) -> Result<Self, Failure> {
         let unfit = |error: io::Error| Failure::new(EXIT_UNFIT, error);
         let usable = net::cpu::available();
         let (io, hosted) = (looped.authority.io(), looped.hosted);
         let mut free: Vec<usize> = usable.iter().copied().filter(|cpu| !tester.cpus.contains(cpu)).collect();
         // A program in the kernel works where its queries come from.
-        let busy = if hosted || io == Io::Kernel { 0 } else { args.site.auth_threads.unwrap_or(1).max(1) };
+        let busy = if hosted || io == Io::Kernel { 0 } else { args.auth_threads.unwrap_or(1).max(1) };
         let auth_cpus = free.split_off(free.len() - busy.min(free.len().saturating_sub(1)));
         let auth = start_auth(args, site, (io, hosted), &auth_cpus)?;
-        let takes_devices = args.dut.is_none() && peers::find(&args.peer).is_ok_and(Peer::takes_devices);
+        let takes_devices =
+            args.server.dut.is_none() && peers::find(&args.server.peer).is_ok_and(Peer::takes_devices);
         let pass = if takes_devices { None } else { site.hold_pass(Role::Dut, io).map_err(unfit)? };
         let auth_at = reachable(auth.authority.local_addrs()[0]);
         let probe = probe(args, tester)?;
-        if let Some(server) = args.dut {
+        if let Some(server) = args.server.dut {
             external_is_ready(&probe, server, auth_at, args, &tester.stop)?;
             let dut = Dut { name: "external".into(), address: server.to_string(), ..Dut::default() };
             return Ok(Self { auth, server, running: None, dut, auth_cpus, _pass: pass });
         }
-        let cpus = match (args.dut_cpus.as_slice(), free.as_slice()) {
+        let cpus = match (args.server.dut_cpus.as_slice(), free.as_slice()) {
             ([], []) => usable,
             ([], free) => free.to_vec(),
             (chosen, _) => chosen.to_vec(),
@@ -87,14 +133,14 @@ impl Servers {
 
 /// Starts the server and asks it as the Tester will.
 fn start_peer(
-    args: &BenchArgs,
+    args: &Setup<'_>,
     site: &Site,
     (listen, auth): (SocketAddr, SocketAddr),
     cpus: &[usize],
     probe: &Probe,
     stop: &AtomicBool,
 ) -> Result<RunningPeer, Failure> {
-    let peer = peers::find(&args.peer).map_err(peer_failure)?;
+    let peer = peers::find(&args.server.peer).map_err(peer_failure)?;
     let mut settings = PeerSettings::new(listen, auth, args.query.prefix, args.query.suffix, cpus.to_vec());
     settings.namespace = site.namespace(Role::Dut);
     settings.devices = site.dut_devices();
@@ -104,28 +150,28 @@ fn start_peer(
 
 /// The AuthDNS behind the DUT.
 fn start_auth(
-    args: &BenchArgs,
+    args: &Setup<'_>,
     site: &Site,
     (io, hosted): (Io, bool),
     cpus: &[usize],
 ) -> Result<Auth, Failure> {
-    let own: SocketAddr = if args.dut.is_some() {
+    let own: SocketAddr = if args.server.dut.is_some() {
         (Ipv4Addr::LOCALHOST, EXTERNAL_AUTH_PORT).into()
     } else {
         site.auth_for_dut()
     };
     let zone = ZoneConfig {
         suffix: args.query.suffix.to_string(),
-        ttl_s: args.ttl,
-        negative_ttl_s: args.ttl,
+        ttl_s: args.server.ttl,
+        negative_ttl_s: args.server.ttl,
         aaaa_share_percent: args.query.aaaa_share,
         aaaa_prefix: args.query.aaaa_prefix,
         ..ZoneConfig::default()
     };
     let zone = Zone::new(zone).map_err(|error| Failure::new(EXIT_USAGE, error))?;
     let config = AuthorityConfig {
-        listen: vec![args.auth_listen.unwrap_or(own)],
-        threads: args.site.auth_threads.unwrap_or(1).max(1),
+        listen: vec![args.server.auth_listen.unwrap_or(own)],
+        threads: args.auth_threads.unwrap_or(1).max(1),
         cpus: cpus.to_vec(),
         io,
         device: site.device(Role::Auth, Role::Dut),
@@ -140,7 +186,7 @@ fn start_auth(
 }
 
 /// The name before the first one: the search comes to it last.
-fn probe(args: &BenchArgs, tester: &Tester) -> Result<Probe, Failure> {
+fn probe(args: &Setup<'_>, tester: &Tester) -> Result<Probe, Failure> {
     let last = args.query.names.address(tester.next_name.wrapping_sub(1));
     let probe = Probe::synthesized(last, &args.query.suffix, &args.query.prefix);
     let mut probe = probe.map_err(|error| Failure::new(EXIT_USAGE, format!("--suffix: {}", error.0)))?;
@@ -159,7 +205,7 @@ fn external_is_ready(
     probe: &Probe,
     server: SocketAddr,
     auth: SocketAddr,
-    args: &BenchArgs,
+    args: &Setup<'_>,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
     let interrupted = || Failure::new(EXIT_UNFIT, "interrupted; nothing was measured");
@@ -173,4 +219,18 @@ fn external_is_ready(
         );
         Failure::new(EXIT_FAILED, message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_on_the_ipv6_loopback() {
+        for text in [":53", "[]:53", "[::1]:53"] {
+            assert_eq!(parse_dut(text).unwrap().to_string(), "[::1]:53");
+        }
+        assert!(parse_dut("::1").unwrap_err().contains("[ADDR]:PORT"));
+        assert!(parse_dut(":x").is_err());
+    }
 }

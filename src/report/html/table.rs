@@ -9,7 +9,7 @@ use crate::report::number::{NONE, count, exact, time_of};
 const ROWS: usize = 2_000;
 
 /// A column: its head, and whether it holds numbers.
-pub struct Column(pub &'static str, pub bool);
+pub struct Column<'h>(pub &'h str, pub bool);
 
 /// A cell: what is shown, and what it sorts by if that is not its text.
 pub struct Cell {
@@ -54,7 +54,7 @@ impl Cell {
 }
 
 /// A table with a caption; the first cell of a row heads it. It scrolls sideways where it is too wide.
-pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Markup {
+pub fn table(caption: &str, columns: &[Column<'_>], rows: &[Vec<Cell>]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(caption) {
             table.sort {

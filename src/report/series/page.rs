@@ -2,14 +2,17 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::chart::rates;
+use super::chart::{rates, values};
 use super::rows::{Row, Table};
-use super::text::{HEADS, drift, figures, published, remarks};
+use super::text::{drift, heads, published, remarks};
 use crate::campaign::series::{SENTINEL, Series, VisitState};
 use crate::report::html::{Cell, Column, POLICY, facts, figure, table as sortable};
 use crate::report::number::{NONE, real, seconds};
 use crate::report::svg::STYLE;
 use crate::report::words::instant;
+
+/// Charts of figures at most.
+const CHARTS_MAX: usize = 4;
 
 /// The whole page.
 pub fn html(series: &Series, table: &Table) -> String {
@@ -50,37 +53,31 @@ fn section(anchor: &str, title: &str, content: &Markup) -> Markup {
 }
 
 fn result(series: &Series, table: &Table) -> Markup {
-    let columns: Vec<Column> = HEADS.iter().enumerate().map(|(at, head)| Column(head, at > 0)).collect();
+    let heads = heads(table);
+    let columns: Vec<Column> = heads.iter().enumerate().map(|(at, head)| Column(head, at > 0)).collect();
     let columns: Vec<Column> = columns.into_iter().chain([Column("remarks", false)]).collect();
-    let rows: Vec<Vec<Cell>> = table.rows.iter().map(cells).collect();
+    let rows: Vec<Vec<Cell>> = table.rows.iter().map(|row| cells(row, table)).collect();
     let caption = html! {
         "The highest rate that each run found, and their median. Where it says >=, a run ended at the highest rate that it might try."
     };
     html! {
         p { (series.about.trim()) }
-        (figure(|size| rates(&table.rows, size), &caption))
-        p { (drift(table)) }
+        @if table.rows.iter().any(|row| row.summary.is_some()) {
+            (figure(|size| rates(&table.rows, size), &caption))
+        }
+        @for (at, of) in table.figures.iter().enumerate().take(CHARTS_MAX) {
+            (figure(|size| values(&table.rows, at, of, size), &html! { (of.name) ", every visit, and the median." }))
+        }
+        @if let Some(drift) = drift(table) { p { (drift) } }
         (sortable("Cells of the campaign", &columns, &rows))
     }
 }
 
-fn cells(row: &Row) -> Vec<Cell> {
-    let values = [
-        None,
-        row.summary.as_ref().map(|summary| summary.n as f64),
-        row.summary.as_ref().map(|summary| summary.median),
-        row.ratio,
-        row.summary.as_ref().map(|summary| summary.p1 as f64),
-        row.summary.as_ref().map(|summary| summary.p99 as f64),
-        row.summary.as_ref().map(|summary| summary.dispersion_pct),
-        row.cpu_us,
-    ];
-    let figures = figures(row);
-    let mut cells: Vec<Cell> = figures
-        .iter()
-        .zip(values)
-        .map(|(shown, value)| value.map_or_else(|| Cell::text(shown), |value| Cell::number(shown, value)))
-        .collect();
+fn cells(row: &Row, table: &Table) -> Vec<Cell> {
+    let cell = |(shown, value): (String, Option<f64>)| {
+        value.map_or_else(|| Cell::text(&shown), |value| Cell::number(&shown, value))
+    };
+    let mut cells: Vec<Cell> = super::text::cells(row, table).into_iter().map(cell).collect();
     let remarks = [row.server.clone(), remarks(row)].into_iter().filter(|text| !text.is_empty());
     cells.push(Cell::text(&remarks.collect::<Vec<_>>().join("; ")));
     cells

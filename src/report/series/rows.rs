@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use engine::record::{Results, Summary};
+use engine::record::{Bottleneck, Results, Summary, Trial};
 use engine::statistics::{median, summarize};
 use serde::Serialize;
 
-use crate::campaign::series::{Published, SENTINEL, Series, VisitState};
-use crate::report;
+use crate::campaign::series::{Figure, Published, SENTINEL, Series, VisitState, Visited};
 
 /// A cell over all its visits.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +27,8 @@ pub struct Row {
     pub at_ceiling: bool,
     /// Processor time of the server for each query at half of its rate in microseconds, mean of the visits.
     pub cpu_us: Option<f64>,
+    /// The values of each figure of the campaign, one for each visit that has it.
+    pub figures: Vec<Vec<f64>>,
     /// What limited the rate, as each visit found it, without repetitions.
     pub limits: Vec<String>,
     /// The directories of the visits with results, within the campaign's.
@@ -45,17 +46,37 @@ pub struct Table {
     pub sentinel_qps: Vec<f64>,
     /// (max - min) / median of these in percent: how much the machine changed meanwhile.
     pub drift_pct: Option<f64>,
-    /// What others measured, and our median beside it in parts of theirs.
+    /// The figures of the campaign.
+    pub figures: Vec<Figure>,
+    /// What others measured, with ours beside it.
     pub published: Vec<Beside>,
 }
 
-/// A published figure with ours.
+/// What others published, with ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct Beside {
     /// Theirs.
     pub published: Published,
-    /// Ours in parts of theirs, where a cell is named that has a result.
-    pub ratio: Option<f64>,
+    /// Value by value.
+    pub pairs: Vec<Pair>,
+}
+
+/// A value of theirs and one of ours.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// Our cell; absent if nothing of ours compares.
+    pub cell: Option<String>,
+    /// Theirs.
+    pub theirs: f64,
+    /// Our median, where the cell has a result.
+    pub ours: Option<f64>,
+}
+
+impl Pair {
+    /// Ours in parts of theirs.
+    pub fn ratio(&self) -> Option<f64> {
+        self.ours.filter(|_| self.theirs > 0.0).map(|ours| ours / self.theirs)
+    }
 }
 
 /// Reads the records of all visits that have one.
@@ -72,10 +93,12 @@ pub fn table(series: &Series, directory: &Path) -> Table {
         });
         let row = &mut rows[at];
         match (&visit.state, &visit.directory) {
-            (VisitState::Complete, Some(name)) => match report::load(&directory.join(name)) {
-                Ok(results) => row.add(&results, name),
-                Err(error) => row.troubled(error.to_string()),
-            },
+            (VisitState::Complete, Some(name)) => {
+                match Visited::load(&visit.arguments, &directory.join(name)) {
+                    Ok(visited) => row.add(&visited, name, &series.figures),
+                    Err(why) => row.troubled(why),
+                }
+            }
             (VisitState::Failed(why), _) => row.troubled(format!("failed: {why}")),
             (VisitState::Missing(why), _) => row.troubled(format!("not here: {why}")),
             _ => row.troubled("not measured yet".to_owned()),
@@ -89,14 +112,34 @@ pub fn table(series: &Series, directory: &Path) -> Table {
     for row in &mut rows {
         row.ratio = row.summary.as_ref().zip(first).map(|(summary, first)| summary.median / first);
     }
-    let beside = |published: &Published| {
-        let row = rows.iter().find(|row| Some(&row.cell) == published.beside.as_ref());
-        let ours = row.and_then(|row| Some(row.summary.as_ref()?.median));
-        let ratio = ours.filter(|_| published.median_qps > 0.0).map(|ours| ours / published.median_qps);
-        Beside { published: published.clone(), ratio }
+    let beside = |published: &Published| Beside {
+        published: published.clone(),
+        pairs: pairs(published, &rows, &series.figures),
     };
     let published = series.published.iter().map(beside).collect();
-    Table { drift_pct: drift_pct(&sentinel_qps), sentinel_qps, published, rows }
+    Table {
+        drift_pct: drift_pct(&sentinel_qps),
+        sentinel_qps,
+        published,
+        figures: series.figures.clone(),
+        rows,
+    }
+}
+
+/// What was published, beside the medians of our cells.
+fn pairs(published: &Published, rows: &[Row], figures: &[Figure]) -> Vec<Pair> {
+    let row = |cell: &String| rows.iter().find(|row| row.cell == *cell);
+    if let Some(theirs) = published.median_qps {
+        let cell = published.beside.clone();
+        let ours = cell.as_ref().and_then(row).and_then(|row| Some(row.summary.as_ref()?.median));
+        return vec![Pair { cell, theirs, ours }];
+    }
+    let at = figures.iter().position(|figure| Some(&figure.name) == published.figure.as_ref());
+    let pair = |(cell, &theirs): (&String, &f64)| {
+        let ours = at.zip(row(cell)).and_then(|(at, row)| median(row.figures.get(at)?));
+        Pair { cell: Some(cell.clone()), theirs, ours }
+    };
+    published.cells.iter().zip(&published.values).map(pair).collect()
 }
 
 fn drift_pct(rates: &[f64]) -> Option<f64> {
@@ -117,13 +160,27 @@ impl Row {
             ratio: None,
             at_ceiling: false,
             cpu_us: None,
+            figures: Vec::new(),
             limits: Vec::new(),
             directories: Vec::new(),
             troubles: Vec::new(),
         }
     }
 
-    fn add(&mut self, results: &Results, directory: &str) {
+    fn add(&mut self, visited: &Visited, directory: &str, figures: &[Figure]) {
+        match visited {
+            Visited::Search(results) => self.add_search(results),
+            Visited::Trial(trial) => self.add_trial(trial),
+        }
+        self.figures.resize(figures.len(), Vec::new());
+        let record = if figures.is_empty() { serde_json::Value::Null } else { visited.value() };
+        for (figure, values) in figures.iter().zip(&mut self.figures) {
+            values.extend(figure.of(&record));
+        }
+        self.directories.push(directory.to_owned());
+    }
+
+    fn add_search(&mut self, results: &Results) {
         self.server = format!("{} {}", results.dut.name, results.dut.version).trim().to_owned();
         self.rates_qps.extend(results.runs.iter().filter(|run| run.complete).map(|run| run.qps));
         self.at_ceiling |= results.runs.iter().any(|run| run.at_ceiling);
@@ -132,12 +189,23 @@ impl Row {
             let visits = self.directories.len() as f64;
             self.cpu_us = Some((self.cpu_us.unwrap_or(0.0) * visits + cpu_us) / (visits + 1.0));
         }
-        if let Some(bottleneck) = &results.bottleneck
-            && !self.limits.contains(&bottleneck.cause)
-        {
-            self.limits.push(bottleneck.cause.clone());
+        self.limited(results.bottleneck.as_ref());
+    }
+
+    /// Of one trial only its failure is told apart; the rest are figures.
+    fn add_trial(&mut self, trial: &Trial) {
+        if trial.lost > 0 {
+            self.troubled(format!("{} of {} queries were lost", trial.lost, trial.sent));
         }
-        self.directories.push(directory.to_owned());
+        self.limited(trial.cause.as_ref());
+    }
+
+    fn limited(&mut self, bottleneck: Option<&Bottleneck>) {
+        if let Some(Bottleneck { cause, .. }) = bottleneck
+            && !self.limits.contains(cause)
+        {
+            self.limits.push(cause.clone());
+        }
     }
 
     fn troubled(&mut self, why: String) {

@@ -1,30 +1,54 @@
 //! A campaign in a terminal, and in Markdown.
 
-use super::rows::{Row, Table};
+use engine::statistics::median;
+
+use super::rows::{Beside, Pair, Row, Table};
 use crate::campaign::series::Series;
 use crate::report::clean::{printable, shortened};
-use crate::report::number::{NONE, count, percent, real};
+use crate::report::number::{NONE, percent, real};
 use crate::report::text::wrapped;
 
-/// The heads of the table, and which of its columns hold numbers.
-pub(super) const HEADS: [&str; 8] =
-    ["cell", "runs", "median, q/s", "of the first", "P1", "P99", "dispersion, %", "CPU, us/query"];
+/// The heads of the rates.
+const RATES: [&str; 7] =
+    ["runs", "median, q/s", "of the first", "P1", "P99", "dispersion, %", "CPU, us/query"];
 
-/// The figures of a row as they are written, in the order of [`HEADS`].
-pub(super) fn figures(row: &Row) -> [String; 8] {
-    let none = || NONE.to_owned();
+/// A cell of the table: as it is written, and the number that it is.
+pub(super) type Shown = (String, Option<f64>);
+
+/// The heads of the table: the first is a word, the others are numbers.
+pub(super) fn heads(table: &Table) -> Vec<String> {
+    let rates = RATES.iter().filter(|_| has_rates(table)).map(ToString::to_string);
+    let figures = table.figures.iter().map(|figure| shortened(&figure.name, 60));
+    std::iter::once("cell".to_owned()).chain(rates).chain(figures).collect()
+}
+
+fn has_rates(table: &Table) -> bool {
+    table.figures.is_empty() || table.rows.iter().any(|row| row.summary.is_some())
+}
+
+/// A row in the order of [`heads`].
+pub(super) fn cells(row: &Row, table: &Table) -> Vec<Shown> {
+    let shown = |value: Option<f64>, write: &dyn Fn(f64) -> String| {
+        (value.map_or_else(|| NONE.to_owned(), write), value)
+    };
     let summary = row.summary.as_ref();
     let ceiling = if row.at_ceiling { ">= " } else { "" };
-    [
-        shortened(&row.cell, 40),
-        summary.map_or_else(none, |summary| summary.n.to_string()),
-        summary.map_or_else(none, |summary| format!("{ceiling}{}", real(summary.median, 0))),
-        row.ratio.map_or_else(none, |ratio| format!("{ratio:.2}")),
-        summary.map_or_else(none, |summary| count(summary.p1)),
-        summary.map_or_else(none, |summary| count(summary.p99)),
-        summary.map_or_else(none, |summary| real(summary.dispersion_pct, 1)),
-        row.cpu_us.map_or_else(none, |cpu_us| real(cpu_us, 1)),
-    ]
+    let rates = [
+        shown(summary.map(|summary| summary.n as f64), &|n| real(n, 0)),
+        shown(summary.map(|summary| summary.median), &|median| format!("{ceiling}{}", real(median, 0))),
+        shown(row.ratio, &|ratio| format!("{ratio:.2}")),
+        shown(summary.map(|summary| summary.p1 as f64), &|p1| real(p1, 0)),
+        shown(summary.map(|summary| summary.p99 as f64), &|p99| real(p99, 0)),
+        shown(summary.map(|summary| summary.dispersion_pct), &|pct| real(pct, 1)),
+        shown(row.cpu_us, &|cpu_us| real(cpu_us, 1)),
+    ];
+    let figures = table.figures.iter().enumerate().map(|(at, figure)| {
+        let median = row.figures.get(at).and_then(|values| median(values));
+        shown(median, &|value| real(value, figure.digits))
+    });
+    let name = (shortened(&row.cell, 40), None);
+    let rates = rates.into_iter().filter(|_| has_rates(table));
+    std::iter::once(name).chain(rates).chain(figures).collect()
 }
 
 /// What else is known of a row: what limited it, and what went wrong.
@@ -34,35 +58,32 @@ pub(super) fn remarks(row: &Row) -> String {
     limited.chain(troubles).collect::<Vec<_>>().join("; ")
 }
 
-/// How steady the machine was.
-pub(super) fn drift(table: &Table) -> String {
+/// How steady the machine was, where the same was measured several times.
+pub(super) fn drift(table: &Table) -> Option<String> {
     let rates: Vec<String> = table.sentinel_qps.iter().map(|&rate| real(rate, 0)).collect();
-    match table.drift_pct {
-        Some(drift_pct) => format!(
-            "The same measurement at the start, in the middle and at the end found {} q/s: {} apart. Smaller differences between \
-             cells say nothing.",
-            rates.join(", "),
-            percent(drift_pct)
-        ),
-        None => "How much the machine changed meanwhile is not known: it was not measured at both ends."
-            .to_owned(),
-    }
+    let drift_pct = table.drift_pct?;
+    Some(format!(
+        "The same measurement at the start, in the middle and at the end found {} q/s: {} apart. Smaller differences between \
+         cells say nothing.",
+        rates.join(", "),
+        percent(drift_pct)
+    ))
 }
 
 /// What others published, a sentence each.
 pub(super) fn published(table: &Table) -> Vec<String> {
-    let line = |beside: &super::rows::Beside| {
+    let line = |beside: &Beside| {
         let theirs = &beside.published;
         let dispersion =
             theirs.dispersion_pct.map_or(String::new(), |pct| format!(", dispersion {}", percent(pct)));
-        let ours = match (beside.ratio, &theirs.beside) {
-            (Some(ratio), Some(cell)) => format!("; our {cell} {ratio:.2} x"),
-            _ => String::new(),
-        };
+        let digits = table.figures.iter().find(|figure| Some(&figure.name) == theirs.figure.as_ref());
+        let digits = digits.map_or(0, |figure| figure.digits);
+        let unit = theirs.figure.as_deref().map_or(" q/s".to_owned(), |name| format!(" ({name})"));
+        let pairs: Vec<String> = beside.pairs.iter().map(|pair| in_words(pair, digits)).collect();
         format!(
-            "{}: {} q/s{dispersion}, on {} ({}){ours}",
+            "{}: {}{unit}{dispersion}, on {} ({})",
             theirs.what,
-            real(theirs.median_qps, 0),
+            pairs.join(", "),
             theirs.hardware,
             theirs.source
         )
@@ -70,29 +91,43 @@ pub(super) fn published(table: &Table) -> Vec<String> {
     table.published.iter().map(line).collect()
 }
 
+fn in_words(pair: &Pair, digits: usize) -> String {
+    let theirs = real(pair.theirs, digits);
+    match (&pair.cell, pair.ours.zip(pair.ratio())) {
+        (Some(cell), Some((ours, ratio))) => {
+            format!("{theirs} [our {cell}: {}, {ratio:.2} x]", real(ours, digits))
+        }
+        _ => theirs,
+    }
+}
+
 /// For a terminal.
 pub fn text(series: &Series, table: &Table) -> String {
     let mut out = format!("{}, {} form, on {}\n\n", series.title, series.form.name(), series.machine);
-    let rows: Vec<[String; 8]> = table.rows.iter().map(figures).collect();
+    let heads = heads(table);
+    let written = |row: &Row| cells(row, table).into_iter().map(|(text, _)| text).collect();
+    let rows: Vec<Vec<String>> = table.rows.iter().map(written).collect();
     let width = |column: usize| {
         let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        longest.max(HEADS[column].chars().count())
+        longest.max(heads[column].chars().count())
     };
-    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let mut line = |cells: &[String]| {
         for (column, (cell, &width)) in cells.iter().zip(&widths).enumerate() {
             out += &if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
         }
         out.push('\n');
     };
-    line(&HEADS.map(str::to_owned));
+    line(&heads);
     rows.iter().for_each(|row| line(row));
     out.push('\n');
     for row in table.rows.iter().filter(|row| !remarks(row).is_empty()) {
         out += &wrapped(&format!("  {}: ", shortened(&row.cell, 40)), &remarks(row), 6);
     }
     out.push('\n');
-    out += &wrapped("", &drift(table), 0);
+    if let Some(drift) = drift(table) {
+        out += &wrapped("", &drift, 0);
+    }
     for line in published(table) {
         out += &wrapped("  ", &line, 6);
     }
@@ -104,12 +139,13 @@ pub fn markdown(series: &Series, table: &Table) -> String {
     let plain = |text: &str| text.replace('|', "\\|");
     let mut out = format!("# {}\n\n{}\n\n", series.title, series.about.trim());
     out += &format!("{} form, on {}, {}.\n\n", series.form.name(), series.machine, series.started_utc);
-    out += &format!("| {} | remarks |\n|{}\n", HEADS.join(" | "), "---|".repeat(HEADS.len() + 1));
+    let heads: Vec<String> = heads(table).iter().map(|head| plain(head)).collect();
+    out += &format!("| {} | remarks |\n|{}\n", heads.join(" | "), "---|".repeat(heads.len() + 1));
     for row in &table.rows {
-        let cells: Vec<String> = figures(row).iter().map(|cell| plain(cell)).collect();
+        let cells: Vec<String> = cells(row, table).iter().map(|(text, _)| plain(text)).collect();
         out += &format!("| {} | {} |\n", cells.join(" | "), plain(&remarks(row)));
     }
-    out += &format!("\n{}\n", drift(table));
+    out += &format!("\n{}\n", drift(table).unwrap_or_default());
     for line in published(table) {
         out += &format!("- {line}\n");
     }

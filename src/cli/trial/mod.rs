@@ -1,6 +1,9 @@
 //! `sextant trial`: one trial, at a constant rate or with another load.
 
-use std::net::SocketAddr;
+mod stand;
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -11,9 +14,10 @@ use engine::pacer::{Model, Schedule};
 use super::EXIT_UNFIT;
 use super::common::{Failure, QueryArgs, TesterArgs, outcome_code, print, print_json, rate, seconds};
 use super::outputs::OutputArgs;
-use crate::campaign::{Doing, Progress, Store, reach};
+use crate::campaign::{Doing, Progress, Store, Target, Tester, Tried, reach};
 use crate::lab::environment::Manifest;
 use crate::report;
+use stand::{Stand, StandArgs};
 
 /// Options of `sextant trial`.
 #[derive(Args, Clone, Debug)]
@@ -25,11 +29,17 @@ Examples:
   sextant trial --server '[::1]:53' --rate 20000 --input names.txt --shuffle --load poisson
       what a file in dnsperf's format asks, as independent clients would
   sextant trial --server '[::1]:53' --load closed:100 --duration 10
-      dnsperf's way: a closed loop, 100 queries outstanding")]
+      dnsperf's way: a closed loop, 100 queries outstanding
+  sextant trial --peer unbound --rate 5000 --duration 10
+      a server that is started for it, with an AuthDNS and a lab
+  sextant trial --peer dns64d --load experiments:16x2560
+      dns64perf2's way: the time that 256 queries take, with 16 outstanding")]
 pub struct TrialArgs {
     /// The server to ask
-    #[arg(long, value_name = "ADDR:PORT")]
-    server: SocketAddr,
+    #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
+    server: Option<SocketAddr>,
+    #[command(flatten)]
+    stand: StandArgs,
     /// Queries per second; needed unless --load has rates of its own or is a closed loop
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<u64>,
@@ -50,6 +60,21 @@ pub struct TrialArgs {
     json: bool,
 }
 
+/// How long a lab, a server and the Tester's readings take.
+const AROUND: Duration = Duration::from_secs(3);
+
+impl TrialArgs {
+    /// About how long it takes.
+    ///
+    /// # Errors
+    /// Options that make no trial, a peer that nobody knows.
+    pub fn forecast(&self) -> Result<Duration, Failure> {
+        self.stand.check()?;
+        self.query.workload.rate_qps(self.rate)?;
+        Ok(self.duration + RESIDUAL + AROUND)
+    }
+}
+
 /// How long to listen for late answers after the timeout.
 const RESIDUAL: Duration = Duration::from_millis(500);
 
@@ -61,36 +86,58 @@ fn shown_qps(load: Model, rate_qps: u64, duration_ns: u64) -> u64 {
 /// Runs the trial and prints what became of it; the exit code says pass (0), fail (1) or void (3).
 ///
 /// # Errors
-/// The server cannot be reached, or the trial cannot be run.
+/// The server cannot be reached or started, or the trial cannot be run.
 pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let listen_ns = args.query.timeout_ns() + RESIDUAL.as_nanos() as u64;
-    let rate_qps = args.query.workload.rate_qps(args.rate)?;
-    let mut target = args.query.target(args.server, listen_ns);
+    // A wrong option is known before any server is started.
+    args.query.workload.rate_qps(args.rate)?;
+    let server = args.server.unwrap_or(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
+    let mut target = args.query.target(server, listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
-    let mut tester = args.tester.tester(args.query.first_name())?;
+    let tester = args.tester.tester(args.query.first_name())?;
     args.query.workload.check_threads(tester.cpus.len())?;
-    let cannot_write = |error| Failure::new(EXIT_UNFIT, error);
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
     let store = store.transpose().map_err(cannot_write)?;
     // What was not measured leaves no directory behind.
     let discard = |_: &Failure| store.iter().for_each(Store::discard);
-    let outputs = args.outputs.begin(&mut target, &tester).inspect_err(discard)?;
-    reach(&target, &tester).map_err(Failure::from).inspect_err(discard)?;
-
-    let progress = Progress::new(args.json, &tester.watch);
-    let length = args.duration + Duration::from_millis(30);
-    let duration_ns = args.duration.as_nanos() as u64;
-    let shown_qps = shown_qps(target.load, rate_qps, duration_ns);
-    let doing = Doing { phase: "trial".into(), rate_qps: shown_qps, length, ..Doing::default() };
-    let tried = progress.during(&doing, || tester.trial(&target, None, rate_qps, duration_ns));
-    progress.clear();
-    let tried = tried.map_err(Failure::from).inspect_err(discard)?;
+    let tried = measure(args, tester, target, store.as_ref()).inspect_err(discard)?;
     if args.json {
         print_json(&tried.trial)?;
     } else {
         print(&report::trial_text(&tried.trial))?;
     }
-    if let Some(store) = &store {
+    Ok(ExitCode::from(outcome_code(tried.trial.outcome)))
+}
+
+fn cannot_write(error: io::Error) -> Failure {
+    Failure::new(EXIT_UNFIT, error)
+}
+
+/// Starts the server if it is to be started, asks it, and keeps the trial.
+fn measure(
+    args: &TrialArgs,
+    mut tester: Tester,
+    mut target: Target,
+    store: Option<&Store>,
+) -> Result<Tried, Failure> {
+    let progress = Progress::new(args.json, &tester.watch);
+    let mut stand = args.stand.start(&args.query, &args.tester, (&mut tester, &mut target), &progress)?;
+    let outputs = args.outputs.begin(&mut target, &tester)?;
+    reach(&target, &tester)?;
+
+    let rate_qps = args.query.workload.rate_qps(args.rate)?;
+    let duration_ns = args.duration.as_nanos() as u64;
+    let length = args.duration + Duration::from_millis(30);
+    let shown_qps = shown_qps(target.load, rate_qps, duration_ns);
+    let doing = Doing { phase: "trial".into(), rate_qps: shown_qps, length, ..Doing::default() };
+    let auth = stand.as_ref().map(Stand::auth);
+    let tried = progress.during(&doing, || tester.trial(&target, auth, rate_qps, duration_ns));
+    progress.clear();
+    let tried = tried?;
+    if let Some(stand) = &mut stand {
+        stand.check_alive()?;
+    }
+    if let Some(store) = store {
         store
             .save_json("trial.json", &tried.trial)
             .and_then(|()| store.save_json("manifest.json", &Manifest::take()))
@@ -98,5 +145,5 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
             .map_err(cannot_write)?;
     }
     outputs.only(&tried)?;
-    Ok(ExitCode::from(outcome_code(tried.trial.outcome)))
+    Ok(tried)
 }
