@@ -71,7 +71,9 @@ fn is_usual(asked: &Asked, zone: &Zone) -> bool {
     let label = dns64::names::parse_label(&asked.label);
     let exists = |address| zone.config().names.is_none_or(|names| names.index(address).is_some());
     let is_signed = zone.config().signing.is_some();
-    let is_plain = |opt: &Vec<u8>| opt.len() == 11 && opt[6] == 0 && !(is_signed && opt[7] & 0x80 != 0);
+    // Of options only a client cookie.
+    let is_plain =
+        |opt: &Vec<u8>| [11, 23].contains(&opt.len()) && opt[6] == 0 && !(is_signed && opt[7] & 0x80 != 0);
     let has_plain_opt = asked.opt.as_ref().is_none_or(is_plain);
     asked.damage.is_none()
         && label.is_some_and(exists)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * The AuthDNS in the kernel: answers A and AAAA of the names nnn-nnn-nnn-nnn.SUFFIX, with at most a plain OPT record, and
+ * The AuthDNS in the kernel: answers A and AAAA of the names nnn-nnn-nnn-nnn.SUFFIX, with at most an OPT record that is plain
+ * or brings a client cookie (RFC 7873; BIND and dns64d send one with every query, and this AuthDNS knows no cookies), and
  * passes everything else to the sockets on the same port. All that it says comes from user space as parameters, so that
  * its answers are those of the sockets, octet by octet. */
 #include "service.h"
@@ -12,6 +13,9 @@
 
 #define LABEL_OCTETS 15
 #define OPT_OCTETS 11
+/* Code, length and client cookie (RFC 7873 4). */
+#define COOKIE_OCTETS 12
+#define COOKIE_HEAD bpf_htonl(10 << 16 | 8)
 #define DNS_HEADER_OCTETS 12
 /* Length and label, two words. */
 #define LABEL_AT DNS_HEADER_OCTETS
@@ -139,10 +143,10 @@ static __always_inline __u64 check_suffix(const __u8 *suffix, __u64 *wrong)
     return sum;
 }
 
-/* Reads a plain OPT record of version 0 (RFC 6891 6.1.2). */
-static __always_inline void check_opt(const __u8 *opt, struct query *query, __u64 *wrong)
+/* Reads an OPT record of version 0 with so many octets of options (RFC 6891 6.1.2). */
+static __always_inline void check_opt(const __u8 *opt, __u8 options, struct query *query, __u64 *wrong)
 {
-    *wrong |= opt[0] | opt[1] | (opt[2] ^ 41) | opt[6] | opt[9] | opt[10];
+    *wrong |= opt[0] | opt[1] | (opt[2] ^ 41) | opt[6] | opt[9] | (opt[10] ^ options);
     query->dnssec_ok = opt[7] & DNSSEC_OK;
     if (zone.passes_dnssec_ok)
         *wrong |= query->dnssec_ok;
@@ -181,7 +185,13 @@ static __always_inline int understand(const struct udphdr *udp, const void *end,
     } else if (query->octets == octets + OPT_OCTETS && (const void *)question_end + OPT_OCTETS <= end) {
         query->has_opt = 1;
         wrong |= *(const __u64 *)(dns + 4) ^ zone.counts[1];
-        check_opt(question_end, query, &wrong);
+        check_opt(question_end, 0, query, &wrong);
+    } else if (query->octets == octets + OPT_OCTETS + COOKIE_OCTETS &&
+               (const void *)question_end + OPT_OCTETS + COOKIE_OCTETS <= end) {
+        query->has_opt = 1;
+        wrong |= *(const __u64 *)(dns + 4) ^ zone.counts[1];
+        wrong |= *(const __u32 *)(question_end + OPT_OCTETS) ^ COOKIE_HEAD;
+        check_opt(question_end, COOKIE_OCTETS, query, &wrong);
     } else {
         return 0;
     }
