@@ -20,6 +20,14 @@ pub fn trial_text(trial: &Trial) -> String {
     out += &losses(trial);
     out += &latencies(trial);
     out += &sending(trial);
+    if let Some(beside) = &trial.beside {
+        let (rate, length) = (rate_of(beside.rate_qps), seconds(beside.duration_s));
+        let (answered, sent) = (count(beside.answered), count(beside.sent));
+        let text = format!(
+            "{rate} for random names for {length}: {answered} of {sent} were answered. The counters below hold them too."
+        );
+        out += &wrapped("\nBeside: ", &text, 6);
+    }
     if let Some(seen) = &trial.observation {
         out += &observation(seen);
     }

@@ -271,3 +271,47 @@ fn a_rate_beyond_the_machine_is_given_up() {
     check(&trial, output.status.code());
     assert!(trial["void"].as_str().unwrap().contains("cannot send so fast"), "{trial}");
 }
+
+#[test]
+fn a_server_is_started_for_one_trial_and_measured_in_experiments_or_under_attack() {
+    let _alone = alone();
+    let options = ["trial", "--peer", "dns64d", "--duration", "1", "--json"];
+    let output = sextant(&[&options[..], &["--load", "experiments:1x64"]].concat());
+    let trial = json(&output);
+    check(&trial, output.status.code());
+    assert!(trial["experiments"]["count"].as_u64() > Some(0), "{trial}");
+    let seen = |trial: &Value, name: &str| trial["observation"][name].as_f64();
+    assert!(seen(&trial, "dut_cpu_us_per_query") > Some(0.0), "its processor time is read: {trial}");
+
+    let attack = ["--io", "udp", "--rate", "300", "--attack", "900"];
+    let output = sextant(&[&options[..], &attack].concat());
+    let trial = json(&output);
+    check(&trial, output.status.code());
+    let beside = &trial["beside"];
+    assert_eq!((number(&trial, "sent"), number(beside, "rate_qps")), (300, 900), "{trial}");
+    let attacked = (number(beside, "sent"), number(beside, "answered"));
+    assert!(attacked.0 > 900 && attacked.1 <= attacked.0, "it lasts longer than the trial: {trial}");
+    assert_eq!(seen(&trial, "dut_cpu_us_per_query"), None, "{trial}");
+    let looped = sextant(&["trial", "--looped", "--rate", "500", "--duration", "0.3", "--json"]);
+    check(&json(&looped), looped.status.code());
+    assert_eq!(json(&looped)["observation"]["dut_cpu_pct"], Value::Null, "there is no server");
+}
+
+#[test]
+fn what_belongs_to_a_started_server_is_refused_without_one() {
+    let _alone = alone();
+    for (options, reason) in [
+        (
+            "--server [::1]:9 --path loopback",
+            "--path, --auth-io and --auth-threads are for --peer and --looped",
+        ),
+        ("--server [::1]:9 --peer dns64d", "cannot be used with"),
+        ("--peer nobody", "nobody"),
+        ("--looped --io kernel --attack 5", "use --io udp"),
+    ] {
+        let options = options.split(' ').collect::<Vec<_>>();
+        let output = sextant(&[&["trial", "--rate", "10", "--duration", "0.5"], &options[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(reason), "{options:?}: {}", stderr(&output));
+    }
+}

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use engine::identifiers::analyse;
 use engine::record::{
-    Bottleneck, CertificateUse, Experiments, Fact, Goal, GoalResult, GoalSummary, Interval, MedianInterval,
-    Observation, Results, Steadiness, Trial,
+    Beside, Bottleneck, CertificateUse, Experiments, Fact, Goal, GoalResult, GoalSummary, Interval,
+    MedianInterval, Observation, Results, Steadiness, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -51,6 +51,7 @@ fn full() -> Results {
     run.trials.push(Trial {
         experiments: Some(Experiments::default()),
         cause: Some(Bottleneck::default()),
+        beside: Some(Beside::default()),
         observation: Some(Observation {
             device_counters: BTreeMap::from([("link.rx_errors".to_owned(), 1)]),
             dut_sockets: Some(1),

@@ -319,6 +319,22 @@ pub struct Trial {
     /// First answers to queries, in time or late, by their RCODE.
     #[serde(default)]
     pub rcodes: BTreeMap<String, u64>,
+    /// What the server was asked meanwhile and what counts nowhere else; absent if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+}
+
+/// Queries for random names beside a trial (a random-subdomain attack). Counters of the machine and the server hold them too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The rate in q/s.
+    pub rate_qps: u64,
+    /// Its length in seconds: a little longer than the trial, at both ends.
+    pub duration_s: f64,
+    /// Queries that the kernel took.
+    pub sent: u64,
+    /// Those that got any answer.
+    pub answered: u64,
 }
 
 /// Experiments of 256 queries, as dns64perf2 makes them.

@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use super::figures::{Figure, Published};
 
 /// The campaigns that come with the instrument: name and text.
-const SHIPPED: [(&str, &str); 6] = [
+const SHIPPED: [(&str, &str); 7] = [
     ("dns64-shootout", include_str!("../../../campaigns/dns64-shootout.toml")),
     ("p001-threads", include_str!("../../../campaigns/p001-threads.toml")),
     ("p002-clients", include_str!("../../../campaigns/p002-clients.toml")),
     ("p003-pacing", include_str!("../../../campaigns/p003-pacing.toml")),
     ("p003-dispersion", include_str!("../../../campaigns/p003-dispersion.toml")),
+    ("p004-mix", include_str!("../../../campaigns/p004-mix.toml")),
     ("cache-aaaa-grid", include_str!("../../../campaigns/cache-aaaa-grid.toml")),
 ];
 
@@ -77,6 +78,8 @@ pub struct Extent {
 pub struct Part {
     /// `bench`, `search` or `trial`.
     pub command: String,
+    /// What its cells are called, before their values.
+    pub name: Option<String>,
     /// Options that all have.
     #[serde(default)]
     pub options: Vec<String>,
@@ -210,6 +213,9 @@ impl Part {
         if !["bench", "search", "trial"].contains(&self.command.as_str()) {
             return Err(format!("command '{}': write bench, search or trial", self.command));
         }
+        if let Some(name) = &self.name {
+            check_word(name, "the name of a part")?;
+        }
         for axis in &self.axis {
             if !axis.option.starts_with("--") {
                 return Err(format!(
@@ -219,13 +225,7 @@ impl Part {
             }
             let all = axis.values.iter().chain(axis.quick.iter().flatten());
             for value in all {
-                let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:".contains(c);
-                if value.is_empty() || value.len() > 60 || !value.chars().all(is_plain) {
-                    return Err(format!(
-                        "value '{value}' of {}: write letters, digits and -_.,:",
-                        axis.option
-                    ));
-                }
+                check_word(value, &axis.option)?;
             }
         }
         Ok(())
@@ -234,6 +234,15 @@ impl Part {
     fn cells(&self, form: Form) -> usize {
         self.axis.iter().map(|axis| axis.values(form).len()).fold(1, usize::saturating_mul)
     }
+}
+
+/// Words of names of cells, which are names of directories too.
+fn check_word(word: &str, of: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:".contains(c);
+    if word.is_empty() || word.len() > 60 || !word.chars().all(is_plain) {
+        return Err(format!("'{word}' of {of}: write letters, digits and -_.,:"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub struct Figure {
     pub name: String,
     /// Where it stands in the record (RFC 6901).
     pub at: String,
+    /// It is divided by the number that stands there.
+    pub of: Option<String>,
     /// It is shown so many times as large.
     #[serde(default = "once")]
     pub times: f64,
@@ -54,7 +56,12 @@ pub struct Published {
 impl Figure {
     /// Its value in a record, as it is shown.
     pub fn of(&self, record: &Value) -> Option<f64> {
-        let value = record.pointer(&self.at)?.as_f64()?;
+        let number = |at: &str| record.pointer(at)?.as_f64();
+        let value = number(&self.at)?;
+        let value = match &self.of {
+            Some(of) => value / number(of)?,
+            None => value,
+        };
         let value = self.divide.map_or(value, |of| of / value) * self.times;
         value.is_finite().then_some(value)
     }
@@ -64,9 +71,9 @@ impl Figure {
         if name.is_empty() || name.chars().count() > 60 {
             return Err(format!("figure '{name}': give it a name of 1 to 60 characters"));
         }
-        if !at.starts_with('/') {
+        if let Some(at) = std::iter::once(at).chain(&self.of).find(|at| !at.starts_with('/')) {
             return Err(format!(
-                "figure '{name}': at is '{at}', write where it stands in the record: /latency_ns/p99 for example"
+                "figure '{name}': '{at}' is no place: write where it stands in the record: /latency_ns/p99 for example"
             ));
         }
         if *digits > 9 {
@@ -114,6 +121,9 @@ mod tests {
         assert_eq!(time.of(&record), Some(2.0));
         let rate = figure("name = 'q/s'\nat = '/experiments/mean_ns'\ndivide = 256e9");
         assert_eq!(rate.of(&record), Some(128_000.0));
+        let share = Figure { at: "/zero".into(), of: Some("/experiments/mean_ns".into()), ..time.clone() };
+        assert_eq!(share.of(&record), Some(0.0));
+        assert_eq!(Figure { of: Some("/zero".into()), ..time }.of(&record), None);
         for at in ["/nowhere", "/cause", "/experiments", "/zero"] {
             let none = Figure { at: at.to_owned(), ..rate.clone() };
             assert_eq!(none.of(&record), None, "{at}");

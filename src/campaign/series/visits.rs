@@ -44,8 +44,9 @@ fn cells(part: &Part, form: Form, options: &[String]) -> Vec<Visit> {
     settings
         .iter()
         .map(|settings| {
-            let values: Vec<&str> = settings.iter().map(|(_, value)| value.as_str()).collect();
-            let name = if values.is_empty() { part.command.clone() } else { values.join("_") };
+            let values = settings.iter().map(|(_, value)| value.as_str());
+            let words: Vec<&str> = part.name.as_deref().into_iter().chain(values).collect();
+            let name = if words.is_empty() { part.command.clone() } else { words.join("_") };
             visit(part, options, settings, &name.replace(':', "."))
         })
         .collect()

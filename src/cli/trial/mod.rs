@@ -1,5 +1,6 @@
 //! `sextant trial`: one trial, at a constant rate or with another load.
 
+mod attack;
 mod stand;
 
 use std::io;
@@ -17,6 +18,7 @@ use super::outputs::OutputArgs;
 use crate::campaign::{Doing, Progress, Store, Target, Tester, Tried, reach};
 use crate::lab::environment::Manifest;
 use crate::report;
+use attack::Attack;
 use stand::{Stand, StandArgs};
 
 /// Options of `sextant trial`.
@@ -33,7 +35,9 @@ Examples:
   sextant trial --peer unbound --rate 5000 --duration 10
       a server that is started for it, with an AuthDNS and a lab
   sextant trial --peer dns64d --load experiments:16x2560
-      dns64perf2's way: the time that 256 queries take, with 16 outstanding")]
+      dns64perf2's way: the time that 256 queries take, with 16 outstanding
+  sextant trial --peer dns64d --io udp --rate 5000 --attack 20000 --duration 10
+      what is left for others during an attack with random names")]
 pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
@@ -46,6 +50,9 @@ pub struct TrialArgs {
     /// Length of the trial in seconds (RFC 8219 asks for at least 60)
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     duration: Duration,
+    /// Ask for random names meanwhile, so many in a second, as a random-subdomain attack does; they do not count
+    #[arg(long, value_name = "N", value_parser = rate)]
+    attack: Option<u64>,
     #[command(flatten)]
     query: QueryArgs,
     #[command(flatten)]
@@ -131,7 +138,12 @@ fn measure(
     let shown_qps = shown_qps(target.load, rate_qps, duration_ns);
     let doing = Doing { phase: "trial".into(), rate_qps: shown_qps, length, ..Doing::default() };
     let auth = stand.as_ref().map(Stand::auth);
-    let tried = progress.during(&doing, || tester.trial(&target, auth, rate_qps, duration_ns));
+    let attack = args.attack.map(|rate_qps| Attack::new(rate_qps, &tester, &target)).transpose()?;
+    let mut trial = || tester.trial(&target, auth, rate_qps, duration_ns);
+    let tried = progress.during(&doing, || match attack {
+        Some(attack) => attack.beside(args.duration, trial),
+        None => trial(),
+    });
     progress.clear();
     let tried = tried?;
     if let Some(stand) = &mut stand {
