@@ -8,6 +8,7 @@ mod bench;
 mod bottleneck;
 pub mod certificate;
 mod checklist;
+pub mod ladder;
 mod observed;
 mod plan;
 mod progress;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write as _};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ use serde::Serialize;
 use super::common::{Failure, print, print_json, rate, seconds, stop_on_signals};
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::echo::pacing::Pacing;
-use crate::echo::{Counters, Echo, EchoConfig, Rule};
+use crate::echo::{Counters, Echo, EchoConfig, Rule, SOCKET_BUFFER_OCTETS};
 use crate::report::number::{count, real};
 
 /// How often is looked whether to stop.
@@ -53,6 +54,13 @@ pub struct EchoArgs {
     /// Processors of these threads [default: the first ones that may be used]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
+    /// Receive buffer of each socket [default: 33554432]; the kernel grants at most net.core.rmem_max, unless it is forced
+    /// to (CAP_NET_ADMIN)
+    #[arg(long, value_name = "OCTETS")]
+    receive_buffer: Option<NonZeroU32>,
+    /// Compute so long for each query before it is answered, as a server does that is not fast
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    work: u32,
     /// Never sleep: each thread keeps a processor busy
     #[arg(long)]
     spin: bool,
@@ -164,9 +172,9 @@ impl EchoArgs {
             EchoIo::Kernel if self.device.is_none() => usage(
                 "--io kernel needs the device at which queries come in: add --device NAME ('ip link' lists them)",
             ),
-            EchoIo::Kernel if self.raw || self.spin || self.threads > 1 || !self.cpus.is_empty() => {
-                usage("--raw, --spin, --threads and --cpus are for sockets, not for --io kernel")
-            }
+            EchoIo::Kernel if self.is_for_sockets() => usage(
+                "--raw, --spin, --threads, --cpus, --receive-buffer and --work are for sockets, not for --io kernel",
+            ),
             EchoIo::Kernel if self.listen.iter().any(|at| at.port() != self.listen[0].port()) => {
                 usage("--io kernel answers on one port: give every --listen the same")
             }
@@ -175,6 +183,12 @@ impl EchoArgs {
             }
             io => Ok(io),
         }
+    }
+
+    /// Whether there is an option that only sockets know.
+    fn is_for_sockets(&self) -> bool {
+        let threads = self.threads > 1 || !self.cpus.is_empty();
+        self.raw || self.spin || threads || self.receive_buffer.is_some() || self.work > 0
     }
 
     fn start_sockets(&self, io: EchoIo) -> Result<Echo, Failure> {
@@ -190,6 +204,10 @@ impl EchoArgs {
             segments: io == EchoIo::Gso,
             spin: self.spin,
             rule: if self.raw { Rule::Raw } else { Rule::Query },
+            receive_buffer_octets: self
+                .receive_buffer
+                .map_or(SOCKET_BUFFER_OCTETS, |octets| octets.get() as usize),
+            work_ns: u64::from(self.work) * 1000,
             pacing: self.pacing,
         };
         Echo::start(&config).map_err(|error| Failure::new(EXIT_UNFIT, error))

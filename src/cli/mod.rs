@@ -28,6 +28,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::campaign::series::COMMANDS;
+
 pub use common::Failure;
 
 /// The measured thing failed.
@@ -131,7 +133,8 @@ fn forecast(arguments: &[String]) -> Result<Duration, String> {
         Command::Bench(args) => args.forecast(),
         Command::Search(args) => args.forecast(),
         Command::Trial(args) => args.forecast(),
-        _ => return Err("only bench, search and trial can be parts of a campaign".to_owned()),
+        Command::Preflight(args) => Ok(args.forecast()),
+        _ => return Err(format!("only {} can be parts of a campaign", COMMANDS.join(", "))),
     }
     .map_err(|failure| failure.to_string())
 }

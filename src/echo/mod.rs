@@ -23,7 +23,7 @@ use crate::listen::advice;
 
 /// The size of the sockets' buffers: a stall of some 10 ms at a million queries a second. The kernel counts up to 4 KiB for
 /// each datagram, whatever its length.
-const SOCKET_BUFFER_OCTETS: usize = 32 << 20;
+pub const SOCKET_BUFFER_OCTETS: usize = 32 << 20;
 /// The length of a DNS header (RFC 1035 section 4.1.1).
 const HEADER_OCTETS: usize = 12;
 /// The octet of the header that has the QR bit, and that bit.
@@ -71,6 +71,10 @@ pub struct EchoConfig {
     pub spin: bool,
     /// What is answered.
     pub rule: Rule,
+    /// The receive buffer of every socket, in octets; the kernel grants less than it has, unless this process may force it.
+    pub receive_buffer_octets: usize,
+    /// How long a thread computes for each query before it answers it, in ns: what a server does, in place of nothing.
+    pub work_ns: u64,
     /// Note when queries arrive. They then come one by one, for joined ones share one time.
     pub pacing: bool,
 }
@@ -84,6 +88,8 @@ impl Default for EchoConfig {
             segments: false,
             spin: false,
             rule: Rule::Query,
+            receive_buffer_octets: SOCKET_BUFFER_OCTETS,
+            work_ns: 0,
             pacing: false,
         }
     }
@@ -235,7 +241,7 @@ impl Drop for Echo {
 fn bind(mut address: SocketAddr, threads: usize, config: &EchoConfig) -> io::Result<Vec<Arc<UdpSocket>>> {
     let options = Options {
         reuse_port: threads > 1,
-        receive_buffer_octets: SOCKET_BUFFER_OCTETS,
+        receive_buffer_octets: config.receive_buffer_octets,
         send_buffer_octets: SOCKET_BUFFER_OCTETS,
         timestamps: config.pacing,
         join: config.segments && !config.pacing,

@@ -33,6 +33,7 @@ pub(super) struct Worker {
     queries: ReceiveBatch,
     answers: SendBatch,
     rule: Rule,
+    work_ns: u64,
     spin: bool,
     gauge: Arc<Gauge>,
     arrivals: Arrivals,
@@ -72,8 +73,8 @@ impl Worker {
             SendBatch::new(BATCH, DATAGRAM_OCTETS_MAX)
         };
         let queries = ReceiveBatch::new(BATCH, octets_each);
-        let (rule, spin) = (config.rule, config.spin);
-        Ok(Self { sockets, poller, queries, answers, rule, spin, gauge, arrivals, stop })
+        let EchoConfig { rule, spin, work_ns, .. } = *config;
+        Ok(Self { sockets, poller, queries, answers, rule, work_ns, spin, gauge, arrivals, stop })
     }
 
     /// Starts the thread, on processor `cpu` if one is given; it returns the arrivals when it is stopped.
@@ -120,6 +121,7 @@ impl Worker {
                 continue;
             }
             messages += received;
+            compute(self.work_ns * received as u64);
             let (rule, arrivals) = (self.rule, &mut self.arrivals);
             let tally = reflect(rule, socket, &self.queries, &mut self.answers, arrivals);
             self.gauge.received.fetch_add(tally.received, Ordering::Relaxed);
@@ -128,6 +130,16 @@ impl Worker {
             self.gauge.not_sent.fetch_add(tally.not_sent, Ordering::Relaxed);
         }
         Ok(messages)
+    }
+}
+
+/// Keeps the processor for so long.
+fn compute(work_ns: u64) {
+    if work_ns > 0 {
+        let end_ns = net::clock::monotonic_ns() + work_ns;
+        while net::clock::monotonic_ns() < end_ns {
+            std::hint::spin_loop();
+        }
     }
 }
 

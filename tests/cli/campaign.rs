@@ -170,7 +170,7 @@ fn bad_descriptions_and_records_are_one_line() {
         ("[full]", "colour = 'red'\n[full]", "mine.toml:6: unknown field `colour`"),
         ("'--width', '50'", "'--width', '99'", "--width must be from 0.01"),
         ("--first-name", "--frist-name", "unexpected argument '--frist-name'"),
-        ("'search'", "'selftest'", "write bench, search or trial"),
+        ("'search'", "'selftest'", "write bench, search, trial, preflight"),
     ] {
         std::fs::write(&file, good.replace(old, new)).unwrap();
         let output = run(&file, &out, &[]);

@@ -13,6 +13,7 @@ pub mod kernel;
 pub mod link;
 pub mod live;
 pub mod measure;
+pub mod messages;
 pub mod netns;
 mod patience;
 pub mod poll;

@@ -37,6 +37,24 @@ pub fn enter(name: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Does something in the namespace of a process, in a thread of its own, and waits for it.
+///
+/// # Errors
+/// There is no such process, or `CAP_SYS_ADMIN` is missing.
+///
+/// # Panics
+/// If `work` does.
+pub fn within_process<T: Send>(pid: u32, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: the call has no memory to touch; the descriptor is open.
+            crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(|_| work())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Does something in the namespace, in a thread of its own, and waits for it.
 ///
 /// # Errors

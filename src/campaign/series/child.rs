@@ -51,9 +51,9 @@ pub(super) fn visit(
     let Some(status) = status else {
         return Ok(Ended::Failed(format!("it was ended, as it took longer than {} s", longest.as_secs())));
     };
-    // A failed trial is a measured one; a failed search found no rate.
-    let is_trial = arguments.first().is_some_and(|command| command == "trial");
-    let measured = status.success() || (is_trial && status.code() == Some(1));
+    // A failed trial is a measured one, and a ladder has something to say then; a failed search found no rate.
+    let may_fail = arguments.first().is_some_and(|command| command == "trial" || command == "preflight");
+    let measured = status.success() || (may_fail && status.code() == Some(1));
     match Visited::load(arguments, directory).map(|visited| visited.check()) {
         Ok(Ok(())) if measured => return Ok(Ended::Complete),
         Ok(Err(Some(why))) if !stop.load(Ordering::Relaxed) => return Ok(Ended::Failed(why)),

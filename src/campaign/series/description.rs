@@ -10,16 +10,19 @@ use serde::{Deserialize, Serialize};
 use super::figures::{Figure, Published};
 
 /// The campaigns that come with the instrument: name and text.
-const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 8] = [
     ("dns64-shootout", include_str!("../../../campaigns/dns64-shootout.toml")),
     ("p001-threads", include_str!("../../../campaigns/p001-threads.toml")),
     ("p002-clients", include_str!("../../../campaigns/p002-clients.toml")),
     ("p003-pacing", include_str!("../../../campaigns/p003-pacing.toml")),
     ("p003-dispersion", include_str!("../../../campaigns/p003-dispersion.toml")),
+    ("p004-ladder", include_str!("../../../campaigns/p004-ladder.toml")),
     ("p004-mix", include_str!("../../../campaigns/p004-mix.toml")),
     ("cache-aaaa-grid", include_str!("../../../campaigns/cache-aaaa-grid.toml")),
 ];
 
+/// The commands that can be parts of a campaign.
+pub const COMMANDS: [&str; 4] = ["bench", "search", "trial", "preflight"];
 /// Visits that a campaign makes at most.
 const VISITS_MAX: usize = 10_000;
 
@@ -76,7 +79,7 @@ pub struct Extent {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// `bench`, `search` or `trial`.
+    /// One of [`COMMANDS`].
     pub command: String,
     /// What its cells are called, before their values.
     pub name: Option<String>,
@@ -210,8 +213,8 @@ impl Description {
 
 impl Part {
     fn check(&self) -> Result<(), String> {
-        if !["bench", "search", "trial"].contains(&self.command.as_str()) {
-            return Err(format!("command '{}': write bench, search or trial", self.command));
+        if !COMMANDS.contains(&self.command.as_str()) {
+            return Err(format!("command '{}': write {}", self.command, COMMANDS.join(", ")));
         }
         if let Some(name) = &self.name {
             check_word(name, "the name of a part")?;
@@ -268,7 +271,7 @@ mod tests {
         assert!(unknown.starts_with("mine.toml:5: unknown field `round`"), "{unknown}");
         assert!(error("name = ").starts_with("mine.toml:1: "));
         for (old, new, words) in [
-            ("'bench'", "'rm'", "write bench, search or trial"),
+            ("'bench'", "'rm'", "write bench, search, trial, preflight"),
             ("name = 'a'", "name = '../a'", "lower-case letters"),
             ("rounds = 1", "rounds = 0", "1 to 10000 visits"),
             (

@@ -11,7 +11,7 @@ mod run;
 mod visited;
 mod visits;
 
-pub use description::{Description, DescriptionError, Form};
+pub use description::{COMMANDS, Description, DescriptionError, Form};
 pub use figures::{Figure, Published};
 pub use record::{FILE, SCHEMA, Series, SeriesError, Visit, VisitState};
 pub use run::{Campaign, Outcome};

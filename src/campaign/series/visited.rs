@@ -1,14 +1,19 @@
-//! What a visit left: the record of a search, or of one trial.
+//! What a visit left: the record of a search, of one trial, or of a ladder.
 
 use std::fs;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+
 use engine::record::{Outcome, Results, State, Trial};
 
+use crate::campaign::ladder;
 use crate::report;
 
 /// The file of a trial in its directory.
 const TRIAL: &str = "trial.json";
+/// That of a ladder.
+const LADDER: &str = "ladder.json";
 
 /// The record of a visit.
 #[derive(Clone, Debug)]
@@ -17,6 +22,8 @@ pub enum Visited {
     Search(Box<Results>),
     /// Of `trial`.
     Trial(Box<Trial>),
+    /// Of `preflight`.
+    Ladder(Box<ladder::Record>),
 }
 
 impl Visited {
@@ -25,16 +32,14 @@ impl Visited {
     /// # Errors
     /// There is nothing, or it cannot be read: why.
     pub fn load(arguments: &[String], directory: &Path) -> Result<Self, String> {
-        if arguments.first().is_none_or(|command| command != "trial") {
-            let results = report::load(directory).map_err(|error| error.to_string())?;
-            return Ok(Self::Search(Box::new(results)));
+        match arguments.first().map(String::as_str) {
+            Some("trial") => read(&directory.join(TRIAL), "a trial").map(Self::Trial),
+            Some("preflight") => read(&directory.join(LADDER), "a ladder").map(Self::Ladder),
+            _ => {
+                let results = report::load(directory).map_err(|error| error.to_string())?;
+                Ok(Self::Search(Box::new(results)))
+            }
         }
-        let path = directory.join(TRIAL);
-        let failed = |why: String| format!("{}: {why}", path.display());
-        let octets = fs::read(&path).map_err(|error| failed(format!("cannot be read: {error}")))?;
-        let trial = serde_json::from_slice(&octets)
-            .map_err(|error| failed(format!("not the record of a trial: {error}")))?;
-        Ok(Self::Trial(Box::new(trial)))
     }
 
     /// Whether it came to its end with a result; a trial that the server failed has one, one that the Tester spoilt has none.
@@ -49,7 +54,8 @@ impl Visited {
                 "the trial is void: {}",
                 trial.void.as_deref().unwrap_or("its reason is not known")
             ))),
-            Self::Trial(_) => Ok(()),
+            Self::Ladder(record) if record.climb.is_none() => Err(Some("--ladder is missing".to_owned())),
+            Self::Trial(_) | Self::Ladder(_) => Ok(()),
         }
     }
 
@@ -58,9 +64,16 @@ impl Visited {
         let value = match self {
             Self::Search(results) => serde_json::to_value(results),
             Self::Trial(trial) => serde_json::to_value(trial),
+            Self::Ladder(record) => serde_json::to_value(record),
         };
         value.unwrap_or_default()
     }
+}
+
+fn read<T: DeserializeOwned>(path: &Path, what: &str) -> Result<Box<T>, String> {
+    let failed = |why: String| format!("{}: {why}", path.display());
+    let octets = fs::read(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
+    serde_json::from_slice(&octets).map_err(|error| failed(format!("not the record of {what}: {error}")))
 }
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ fn system(manifest: &Manifest) -> Vec<Row> {
         ("hypervisor", shown(manifest.hypervisor.as_ref())),
         ("container", if manifest.container { "yes" } else { "no" }.to_owned()),
         ("clock source", shown(manifest.clock_source.as_ref())),
+        ("kernel warnings", manifest.kernel_warnings.join("; ")),
         ("memory", mebibytes(manifest.memory.total_octets)),
     ]
     .map(|(name, value)| ("System", name, value))
@@ -74,6 +75,8 @@ fn network(manifest: &Manifest) -> Vec<Row> {
     let joined = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
     let used = network.conntrack_entries.unwrap_or(0);
     let table = |max| format!("loaded, {used} of {max} entries used");
+    let devices: Vec<_> =
+        manifest.devices.iter().map(|device| format!("{}: {}", device.name, device.in_words())).collect();
     let conntrack = network.conntrack_max_entries.map_or_else(|| "not loaded".to_owned(), table);
     [
         ("net.core.rmem_max", shown(network.rmem_max_octets)),
@@ -85,6 +88,8 @@ fn network(manifest: &Manifest) -> Vec<Row> {
         ("net.ipv4.udp_mem", network.udp_mem_pages.map_or_else(String::new, |pages| joined(&pages))),
         ("net.ipv4.ip_local_port_range", network.port_range.map_or_else(String::new, |range| joined(&range))),
         ("connection tracking", conntrack),
+        ("backlog drops since boot", shown(network.backlog_drops)),
+        ("devices", devices.join("; ")),
     ]
     .map(|(name, value)| ("Network", name, value))
     .to_vec()

@@ -2,8 +2,10 @@
 //!
 //! Every file may be absent or hold nonsense: the field is then `None` or empty, and nothing fails.
 
+mod devices;
 mod facts;
 mod files;
+mod messages;
 mod preflight;
 mod processor;
 
@@ -13,9 +15,11 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::observe::cpu::{CpuTimes, parse_cpus};
+use super::observe::parse_softnet;
+pub use devices::NetworkDevice;
 pub use facts::facts;
 use files::Files;
-pub use preflight::{Finding, Severity, preflight};
+pub use preflight::{Fault, Finding, Severity, preflight};
 pub use processor::Processor;
 
 /// How long the load of the idle machine is sampled.
@@ -49,6 +53,10 @@ pub struct Manifest {
     pub memory: Memory,
     /// The network stack's settings.
     pub network: Network,
+    /// Its devices that have an address, but for the loopback.
+    pub devices: Vec<NetworkDevice>,
+    /// The last of the kernel's warnings since it was booted that may explain a number.
+    pub kernel_warnings: Vec<String>,
     /// The kernel's clock source, for example `tsc`.
     pub clock_source: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
@@ -83,6 +91,8 @@ pub struct Network {
     pub may_force_buffers: bool,
     /// net.core.netdev_max_backlog.
     pub netdev_max_backlog_packets: Option<u64>,
+    /// Packets that did not fit into it since the kernel was booted.
+    pub backlog_drops: Option<u64>,
     /// net.core.netdev_budget.
     pub netdev_budget_packets: Option<u64>,
     /// net.ipv4.udp_mem: low, pressure and high marks in pages.
@@ -119,6 +129,8 @@ impl Manifest {
             tool: concat!("sextant ", env!("CARGO_PKG_VERSION")).to_owned(),
             command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             load,
+            devices: NetworkDevice::all(),
+            kernel_warnings: messages::warnings(net::messages::kernel_messages()),
             ..Self::read(&files, net::cpu::available())
         }
     }
@@ -176,6 +188,9 @@ impl Network {
                 .and_then(|mask| u64::from_str_radix(&mask, 16).ok())
                 .is_some_and(|mask| mask & CAP_NET_ADMIN != 0),
             netdev_max_backlog_packets: core("netdev_max_backlog"),
+            backlog_drops: Some(files.text("proc/net/softnet_stat"))
+                .filter(|text| !text.is_empty())
+                .map(|text| parse_softnet(&text).dropped),
             netdev_budget_packets: core("netdev_budget"),
             udp_mem_pages: files.numbers("proc/sys/net/ipv4/udp_mem"),
             port_range: files.numbers("proc/sys/net/ipv4/ip_local_port_range"),

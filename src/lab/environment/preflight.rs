@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Manifest;
+use super::{Manifest, NetworkDevice};
 
 /// A receive buffer that holds 100 ms of answers at 50,000 q/s, in octets: the kernel counts about 800 for each.
 const RECEIVE_BUFFER_WANTED_OCTETS: u64 = 4 << 20;
@@ -14,6 +14,8 @@ const FOREIGN_LOAD_PCT: f64 = 10.0;
 const STEAL_PCT: f64 = 1.0;
 /// Enough for one resolver with its caches, and for the instrument.
 const MEMORY_WANTED_OCTETS: u64 = 1 << 30;
+/// The kernel's default of net.core.netdev_max_backlog.
+const BACKLOG_STEP: u64 = 1000;
 /// Not enough for either.
 const MEMORY_NEEDED_OCTETS: u64 = 192 << 20;
 /// Clock sources that are read without a system call.
@@ -44,21 +46,42 @@ pub struct Finding {
     pub cost: String,
     /// What to do about it; empty if nothing.
     pub remedy: String,
+    /// The remedy is a command for a shell.
+    pub is_command: bool,
 }
 
-/// What is wrong: how bad, its cost and its remedy.
-type Fault = (Severity, &'static str, String);
+/// What is wrong.
+pub struct Fault {
+    severity: Severity,
+    cost: String,
+    remedy: String,
+    is_command: bool,
+}
+
+impl Fault {
+    /// One with its cost, for a person to mend.
+    pub fn new(severity: Severity, cost: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { severity, cost: cost.into(), remedy: remedy.into(), is_command: false }
+    }
+
+    /// One that results may suffer from, and the command for a shell that mends it.
+    pub fn mended_by(command: impl Into<String>, cost: impl Into<String>) -> Self {
+        Self { is_command: true, ..Self::new(Severity::Warning, cost, command) }
+    }
+}
 
 impl Finding {
-    fn new(what: &str, evidence: String, fault: Option<Fault>) -> Self {
-        let (severity, cost, remedy) = fault.unwrap_or((Severity::Ok, "", String::new()));
-        Self { severity, what: what.to_owned(), evidence, cost: cost.to_owned(), remedy }
+    /// What was found of `what`, and what is wrong with it.
+    pub fn new(what: impl Into<String>, evidence: String, fault: Option<Fault>) -> Self {
+        let (what, ok) = (what.into(), Fault::new(Severity::Ok, "", ""));
+        let Fault { severity, cost, remedy, is_command } = fault.unwrap_or(ok);
+        Self { severity, what, evidence, cost, remedy, is_command }
     }
 }
 
 impl From<Finding> for engine::record::Finding {
     fn from(finding: Finding) -> Self {
-        let Finding { severity, what, evidence, cost, remedy } = finding;
+        let Finding { severity, what, evidence, cost, remedy, .. } = finding;
         let severity = match severity {
             Severity::Ok => engine::record::Severity::Info,
             Severity::Warning => engine::record::Severity::Warning,
@@ -71,7 +94,7 @@ impl From<Finding> for engine::record::Finding {
 
 /// Judges a machine by its manifest: every rung that could be looked at, in a fixed order.
 pub fn preflight(manifest: &Manifest) -> Vec<Finding> {
-    let rungs: [fn(&Manifest) -> Option<Finding>; 12] = [
+    let rungs: [fn(&Manifest) -> Option<Finding>; 14] = [
         processors,
         smt,
         governor,
@@ -81,40 +104,30 @@ pub fn preflight(manifest: &Manifest) -> Vec<Finding> {
         memory,
         ipv6_loopback,
         receive_buffers,
+        backlog,
         port_range,
         conntrack,
         clock_source,
+        kernel_warnings,
     ];
-    rungs.iter().filter_map(|rung| rung(manifest)).collect()
-}
-
-fn fault_if(
-    faulty: bool,
-    severity: Severity,
-    cost: &'static str,
-    remedy: impl Into<String>,
-) -> Option<Fault> {
-    faulty.then(|| (severity, cost, remedy.into()))
+    let devices = manifest.devices.iter().map(|device| spread(device, manifest.processor.usable.len()));
+    rungs.iter().filter_map(|rung| rung(manifest)).chain(devices).collect()
 }
 
 fn processors(manifest: &Manifest) -> Option<Finding> {
     let usable = manifest.processor.usable.len();
     let evidence = format!("{usable} of {} usable", manifest.processor.online.max(usable));
     let cost = "Tester and server would take each other's time";
-    let fault = fault_if(
-        usable < 2,
-        Severity::Fatal,
-        cost,
-        "use a machine with 2 or more, or lift taskset or cpuset",
-    );
+    let remedy = "use a machine with 2 or more, or lift taskset or cpuset";
+    let fault = (usable < 2).then(|| Fault::new(Severity::Fatal, cost, remedy));
     Some(Finding::new("processors", evidence, fault))
 }
 
 fn smt(manifest: &Manifest) -> Option<Finding> {
     let threads = manifest.processor.threads_per_core?;
     let cost = "two threads of one core slow each other down";
-    let remedy = "echo off > /sys/devices/system/cpu/smt/control";
-    let fault = fault_if(threads > 1, Severity::Warning, cost, remedy);
+    let command = "echo off > /sys/devices/system/cpu/smt/control";
+    let fault = (threads > 1).then(|| Fault::mended_by(command, cost));
     Some(Finding::new("SMT", format!("{threads} threads in a core"), fault))
 }
 
@@ -125,16 +138,17 @@ fn governor(manifest: &Manifest) -> Option<Finding> {
     }
     let slow = governors.iter().any(|governor| governor != "performance");
     let cost = "the frequency follows the load, and low rates look slower than they are";
-    let fault = fault_if(slow, Severity::Warning, cost, "cpupower frequency-set -g performance");
+    let command = "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
+    let fault = slow.then(|| Fault::mended_by(command, cost));
     Some(Finding::new("frequency governor", governors.join(", "), fault))
 }
 
 fn turbo(manifest: &Manifest) -> Option<Finding> {
     let on = manifest.processor.turbo?;
     let cost = "the frequency depends on temperature and on the other cores";
-    let switch = "/sys/devices/system/cpu";
-    let remedy = format!("echo 0 > {switch}/cpufreq/boost, or echo 1 > {switch}/intel_pstate/no_turbo");
-    let fault = fault_if(on, Severity::Warning, cost, remedy);
+    let command = "cd /sys/devices/system/cpu && if test -e intel_pstate/no_turbo; then echo 1 > intel_pstate/no_turbo; \
+                   else echo 0 > cpufreq/boost; fi";
+    let fault = on.then(|| Fault::mended_by(command, cost));
     Some(Finding::new("turbo", if on { "on" } else { "off" }.to_owned(), fault))
 }
 
@@ -142,12 +156,8 @@ fn foreign_load(manifest: &Manifest) -> Option<Finding> {
     let load = manifest.load;
     let evidence = format!("{:.0} % of a processor busy over {:.1} s", load.busy_pct, load.sample_s);
     let cost = "it can change results more than the choice of server does";
-    let fault = fault_if(
-        load.busy_pct > FOREIGN_LOAD_PCT,
-        Severity::Warning,
-        cost,
-        "end other programs (top shows them)",
-    );
+    let remedy = "end other programs (top shows them)";
+    let fault = (load.busy_pct > FOREIGN_LOAD_PCT).then(|| Fault::new(Severity::Warning, cost, remedy));
     (load.sample_s > 0.0).then(|| Finding::new("other load", evidence, fault))
 }
 
@@ -156,7 +166,7 @@ fn steal(manifest: &Manifest) -> Option<Finding> {
     let evidence = format!("{:.1} % of a processor taken by the hypervisor", load.steal_pct);
     let cost = "stalls of milliseconds become losses that no server caused";
     let remedy = "use a machine with dedicated processors";
-    let fault = fault_if(load.steal_pct > STEAL_PCT, Severity::Warning, cost, remedy);
+    let fault = (load.steal_pct > STEAL_PCT).then(|| Fault::new(Severity::Warning, cost, remedy));
     manifest.hypervisor.is_some().then(|| Finding::new("steal", evidence, fault))
 }
 
@@ -164,44 +174,53 @@ fn memory(manifest: &Manifest) -> Option<Finding> {
     let available = manifest.memory.available_octets?;
     let severity = if available < MEMORY_NEEDED_OCTETS { Severity::Fatal } else { Severity::Warning };
     let cost = "a resolver with full caches would swap or be killed";
-    let fault =
-        fault_if(available < MEMORY_WANTED_OCTETS, severity, cost, "end other programs or add memory");
+    let remedy = "end other programs or add memory";
+    let fault = (available < MEMORY_WANTED_OCTETS).then(|| Fault::new(severity, cost, remedy));
     Some(Finding::new("memory", format!("{} MiB available", available >> 20), fault))
 }
 
 fn ipv6_loopback(manifest: &Manifest) -> Option<Finding> {
     let there = manifest.network.ipv6_loopback;
     let cost = "RFC 8219 has the client ask over IPv6";
-    let remedy = "sysctl -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0";
-    let fault = fault_if(!there, Severity::Fatal, cost, remedy);
-    Some(Finding::new(
-        "IPv6 loopback",
-        if there { "::1 is there" } else { "::1 is missing" }.to_owned(),
-        fault,
-    ))
+    let command = "sysctl -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0";
+    let fault = (!there).then(|| Fault { severity: Severity::Fatal, ..Fault::mended_by(command, cost) });
+    let evidence = if there { "::1 is there" } else { "::1 is missing" };
+    Some(Finding::new("IPv6 loopback", evidence.to_owned(), fault))
 }
 
 /// The instrument can go beyond the limit with CAP_NET_ADMIN; the servers run without it and never can.
 fn receive_buffers(manifest: &Manifest) -> Option<Finding> {
     let limit = manifest.network.rmem_max_octets?;
-    let forced = manifest.network.may_force_buffers;
-    let cost = if forced {
+    let cost = if manifest.network.may_force_buffers {
         "the server's socket overflows in a stall of a few milliseconds, ours are exempt"
     } else {
         "sockets overflow in a stall of a few milliseconds"
     };
     let wanted = RECEIVE_BUFFER_WANTED_OCTETS;
-    let remedy = format!("sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
-    let fault = fault_if(limit < wanted, Severity::Warning, cost, remedy);
+    let command = format!("sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
+    let fault = (limit < wanted).then(|| Fault::mended_by(command, cost));
     Some(Finding::new("receive buffers", format!("net.core.rmem_max is {limit} octets"), fault))
+}
+
+/// Nobody counts for whom the packets were that did not fit.
+fn backlog(manifest: &Manifest) -> Option<Finding> {
+    let limit = manifest.network.netdev_max_backlog_packets?;
+    let drops = manifest.network.backlog_drops.unwrap_or(0);
+    let evidence =
+        format!("net.core.netdev_max_backlog is {limit}, {drops} packets did not fit since the boot");
+    let cost = "packets are lost before any socket, and no server counts them";
+    let command =
+        format!("sysctl -w net.core.netdev_max_backlog={}", limit.max(BACKLOG_STEP).saturating_mul(10));
+    let fault = (drops > 0).then(|| Fault::mended_by(command, cost));
+    Some(Finding::new("backlog", evidence, fault))
 }
 
 fn port_range(manifest: &Manifest) -> Option<Finding> {
     let [first, last] = manifest.network.port_range?;
     let ports = (last + 1).saturating_sub(first);
     let cost = "too few source ports for a forwarder and many Measurer sockets";
-    let remedy = "sysctl -w net.ipv4.ip_local_port_range='32768 60999'";
-    let fault = fault_if(ports < PORTS_WANTED, Severity::Warning, cost, remedy);
+    let command = "sysctl -w net.ipv4.ip_local_port_range='32768 60999'";
+    let fault = (ports < PORTS_WANTED).then(|| Fault::mended_by(command, cost));
     Some(Finding::new("port range", format!("{first} to {last}, {ports} ports"), fault))
 }
 
@@ -215,11 +234,8 @@ fn conntrack(manifest: &Manifest) -> Option<Finding> {
     let cost = "each packet is looked up, and a full table drops packets silently";
     let remedy =
         "notrack rules for the ports measured, or modprobe -r nf_conntrack where no firewall needs it";
-    Some(Finding::new(
-        "connection tracking",
-        evidence,
-        fault_if(entries > 0, Severity::Warning, cost, remedy),
-    ))
+    let fault = (entries > 0).then(|| Fault::new(Severity::Warning, cost, remedy));
+    Some(Finding::new("connection tracking", evidence, fault))
 }
 
 fn clock_source(manifest: &Manifest) -> Option<Finding> {
@@ -227,7 +243,51 @@ fn clock_source(manifest: &Manifest) -> Option<Finding> {
     let slow = !FAST_CLOCK_SOURCES.contains(&source);
     let cost = "reading the time costs a system call, at each query";
     let remedy = "boot with tsc=reliable, or echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource";
-    Some(Finding::new("clock source", source.to_owned(), fault_if(slow, Severity::Warning, cost, remedy)))
+    let fault = slow.then(|| Fault::new(Severity::Warning, cost, remedy));
+    Some(Finding::new("clock source", source.to_owned(), fault))
+}
+
+fn kernel_warnings(manifest: &Manifest) -> Option<Finding> {
+    let last = manifest.kernel_warnings.last()?;
+    let evidence = format!("{} that may matter, the last: {last}", manifest.kernel_warnings.len());
+    let fault = Fault::new(Severity::Warning, "the machine did not do all that it was asked", "see dmesg");
+    Some(Finding::new("kernel warnings", evidence, Some(fault)))
+}
+
+/// How a device spreads what comes in over so many processors.
+fn spread(device: &NetworkDevice, processors: usize) -> Finding {
+    let name = &device.name;
+    let by_addresses = [("udp4", device.udp4_by_ports), ("udp6", device.udp6_by_ports)];
+    let by_addresses = by_addresses.iter().find(|(_, by_ports)| *by_ports == Some(false));
+    let queues = device.rx_queues.unwrap_or(0);
+    let fault = match by_addresses {
+        _ if !device.is_hardware() || device.is_spread_by_kernel || processors < 2 => None,
+        _ if queues == 1 => Some(Fault::mended_by(
+            more_queues(device, processors),
+            "one processor does the work of the network's stack for all",
+        )),
+        Some((flow, _)) => Some(Fault::mended_by(
+            format!("ethtool -N {name} rx-flow-hash {flow} sdfn"),
+            "all queries of one client come in on one processor, whatever their ports",
+        )),
+        None => None,
+    };
+    Finding::new(format!("device {name}"), device.in_words(), fault)
+}
+
+/// The command that spreads packets over processors: more queues, or where the device has none, the kernel
+/// (RPS, Documentation/networking/scaling.rst).
+fn more_queues(device: &NetworkDevice, processors: usize) -> String {
+    let name = &device.name;
+    match device.rx_queues_max {
+        Some(1) => {
+            let mask = u64::MAX >> (64 - processors.clamp(1, 32));
+            format!("echo {mask:x} | tee /sys/class/net/{name}/queues/rx-*/rps_cpus")
+        }
+        most => {
+            format!("ethtool -L {name} combined {}", most.map_or(processors, |most| most.min(processors)))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -249,10 +309,19 @@ mod tests {
             memory: Memory { available_octets: Some(8 << 30), ..Memory::default() },
             network: Network {
                 rmem_max_octets: Some(4 << 20),
+                netdev_max_backlog_packets: Some(1000),
+                backlog_drops: Some(0),
                 port_range: Some([32768, 60999]),
                 ipv6_loopback: true,
                 ..Network::default()
             },
+            devices: vec![NetworkDevice {
+                name: "eth0".into(),
+                driver: "ixgbe".into(),
+                rx_queues: Some(4),
+                udp6_by_ports: Some(true),
+                ..NetworkDevice::default()
+            }],
             clock_source: Some("tsc".into()),
             load: LoadSample { sample_s: 0.2, busy_pct: 2.0, steal_pct: 0.0 },
             ..Manifest::default()
@@ -265,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn a_fit_machine_has_twelve_rungs_and_no_fault() {
-        assert_eq!(preflight(&fit()).len(), 12);
+    fn a_fit_machine_has_fourteen_rungs_and_no_fault() {
+        assert_eq!(preflight(&fit()).len(), 14);
         assert_eq!(faults(&fit()), []);
     }
 
@@ -274,7 +343,7 @@ mod tests {
 
     #[test]
     fn each_fault_is_found_alone_with_cost_and_remedy() {
-        let cases: [(&str, Severity, Change); 12] = [
+        let cases: [(&str, Severity, Change); 16] = [
             ("processors", Severity::Fatal, |m| m.processor.usable = vec![0]),
             ("SMT", Severity::Warning, |m| m.processor.threads_per_core = Some(2)),
             ("frequency governor", Severity::Warning, |m| m.processor.governors.push("powersave".into())),
@@ -287,6 +356,10 @@ mod tests {
             ("receive buffers", Severity::Warning, |m| m.network.rmem_max_octets = Some(212_992)),
             ("port range", Severity::Warning, |m| m.network.port_range = Some([60000, 50000])),
             ("connection tracking", Severity::Warning, |m| m.network.conntrack_entries = Some(9)),
+            ("backlog", Severity::Warning, |m| m.network.backlog_drops = Some(3)),
+            ("kernel warnings", Severity::Warning, |m| m.kernel_warnings.push("table full".into())),
+            ("device eth0", Severity::Warning, |m| m.devices[0].rx_queues = Some(1)),
+            ("device eth0", Severity::Warning, |m| m.devices[0].udp6_by_ports = Some(false)),
         ];
         for (what, severity, change) in cases {
             let mut manifest = fit();
@@ -295,6 +368,19 @@ mod tests {
             let finding = preflight(&manifest).into_iter().find(|finding| finding.what == what).unwrap();
             assert!(!finding.cost.is_empty() && !finding.remedy.is_empty(), "{what}");
         }
+    }
+
+    #[test]
+    fn queues_are_asked_for_only_where_they_can_be_had() {
+        let remedy = |rx_queues_max| {
+            let mut manifest = fit();
+            manifest.devices[0] =
+                NetworkDevice { rx_queues: Some(1), rx_queues_max, ..manifest.devices[0].clone() };
+            preflight(&manifest).pop().map(|device| device.remedy).unwrap_or_default()
+        };
+        assert_eq!(remedy(None), "ethtool -L eth0 combined 4");
+        assert_eq!(remedy(Some(2)), "ethtool -L eth0 combined 2");
+        assert_eq!(remedy(Some(1)), "echo f | tee /sys/class/net/eth0/queues/rx-*/rps_cpus");
     }
 
     #[test]

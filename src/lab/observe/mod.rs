@@ -2,6 +2,7 @@
 //!
 //! They decide who lost a query and what limited a rate; none is read while the trial runs.
 
+mod buffers;
 pub(super) mod cpu;
 mod device;
 mod network;
@@ -14,9 +15,11 @@ use std::path::Path;
 use net::link::Device;
 use serde::{Deserialize, Serialize};
 
+pub use buffers::receive_buffer_octets;
 pub use cpu::CpuTimes;
 use cpu::parse_cpus;
 pub use device::DeviceLosses;
+pub(super) use network::parse_softnet;
 pub use network::{PortCounters, Softnet, UdpErrors};
 pub use process::{ProcessCounters, ProcessUse, ThreadUse};
 
@@ -121,7 +124,7 @@ impl Observer {
             server_udp: self.server_is_elsewhere().then(|| {
                 [network::parse_snmp(&of_server("snmp")), network::parse_snmp6(&of_server("snmp6"))]
             }),
-            softnet: network::parse_softnet(&own("softnet_stat")),
+            softnet: parse_softnet(&own("softnet_stat")),
             device: self.device.as_ref().map(|device| (device.clone(), device::read(device))),
         }
     }

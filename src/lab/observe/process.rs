@@ -14,6 +14,8 @@ use super::cpu::ticks_to_ns;
 pub struct ProcessCounters {
     /// Processor time of all threads, also of those that ended, in nanoseconds; counted in clock ticks.
     total_ns: u64,
+    /// The part of it outside the kernel, likewise.
+    user_ns: u64,
     threads: BTreeMap<u32, ThreadCounters>,
     memory_octets: u64,
     memory_peak_octets: u64,
@@ -35,6 +37,8 @@ struct ThreadCounters {
 pub struct ProcessUse {
     /// Processor time in nanoseconds.
     pub cpu_ns: u64,
+    /// The part of it outside the kernel, counted in clock ticks.
+    pub user_ns: u64,
     /// Time its threads were ready to run and waited for a processor, in nanoseconds; 0 where the kernel does not count it.
     pub waited_ns: u64,
     /// Threads at the end.
@@ -73,7 +77,7 @@ impl ProcessCounters {
 
     /// Reads a process; `None` when there is no such process.
     pub(super) fn read(directory: &Path, ticks_per_second: u64) -> Option<Self> {
-        let (_, ticks) = parse_stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
+        let (_, [user, system]) = parse_stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
         let status = fs::read_to_string(directory.join("status")).unwrap_or_default();
         let tasks = fs::read_dir(directory.join("task")).into_iter().flatten().flatten();
         let threads = tasks.filter_map(|task| {
@@ -81,7 +85,8 @@ impl ProcessCounters {
             Some((tid, ThreadCounters::read(&task.path(), ticks_per_second)?))
         });
         Some(Self {
-            total_ns: ticks_to_ns(ticks, ticks_per_second),
+            total_ns: ticks_to_ns(user.saturating_add(system), ticks_per_second),
+            user_ns: ticks_to_ns(user, ticks_per_second),
             threads: threads.collect(),
             memory_octets: status_octets(&status, "VmRSS:"),
             memory_peak_octets: status_octets(&status, "VmHWM:"),
@@ -97,6 +102,7 @@ impl ProcessCounters {
     pub fn since(&self, earlier: &Self) -> ProcessUse {
         let mut used = ProcessUse {
             threads: self.threads.len(),
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
             memory_octets: self.memory_octets,
             memory_peak_octets: self.memory_peak_octets,
             ..ProcessUse::default()
@@ -122,9 +128,9 @@ impl ProcessCounters {
 impl ThreadCounters {
     fn read(directory: &Path, ticks_per_second: u64) -> Option<Self> {
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap_or_default();
-        let (name, ticks) = parse_stat(&read("stat"))?;
-        let (cpu_ns, waited_ns) =
-            parse_schedstat(&read("schedstat")).unwrap_or((ticks_to_ns(ticks, ticks_per_second), 0));
+        let (name, [user, system]) = parse_stat(&read("stat"))?;
+        let by_ticks = ticks_to_ns(user.saturating_add(system), ticks_per_second);
+        let (cpu_ns, waited_ns) = parse_schedstat(&read("schedstat")).unwrap_or((by_ticks, 0));
         let status = read("status");
         Some(Self {
             name,
@@ -137,14 +143,14 @@ impl ThreadCounters {
 }
 
 /// Name, and user and system time in clock ticks. The name stands in parentheses and may itself hold any character.
-fn parse_stat(stat: &str) -> Option<(String, u64)> {
+fn parse_stat(stat: &str) -> Option<(String, [u64; 2])> {
     let (head, fields) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
     // The state is field 3, utime 14 and stime 15.
     let mut times = fields.split_ascii_whitespace().skip(11);
     let user: u64 = times.next()?.parse().ok()?;
     let system: u64 = times.next()?.parse().ok()?;
-    Some((name.to_owned(), user.saturating_add(system)))
+    Some((name.to_owned(), [user, system]))
 }
 
 /// Time on a processor and time waiting for one, in nanoseconds; `None` where the kernel counts neither.
@@ -172,7 +178,7 @@ mod tests {
     #[test]
     fn a_stat_line_is_read_whatever_the_name() {
         let line = "77 (a) b (c) R 1 77 77 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 3 0 123 1000 200";
-        assert_eq!(parse_stat(line), Some(("a) b (c".to_owned(), 300)));
+        assert_eq!(parse_stat(line), Some(("a) b (c".to_owned(), [250, 50])));
         assert_eq!(parse_stat("77 (x) R 1 2"), None);
         assert_eq!(parse_stat(")("), None);
     }
@@ -194,17 +200,19 @@ mod tests {
             |name: &str, cpu_ns| ThreadCounters { name: name.into(), cpu_ns, ..ThreadCounters::default() };
         let earlier = ProcessCounters {
             total_ns: 100,
+            user_ns: 60,
             threads: [(1, thread("main", 50)), (2, thread("gone", 50))].into(),
             ..ProcessCounters::default()
         };
         let now = ProcessCounters {
             total_ns: 1000,
+            user_ns: 260,
             threads: [(1, thread("main", 60)), (3, thread("worker", 300))].into(),
             memory_octets: 5,
             ..ProcessCounters::default()
         };
         let used = now.since(&earlier);
-        assert_eq!((used.cpu_ns, used.threads, used.memory_octets), (900, 2, 5));
+        assert_eq!((used.cpu_ns, used.user_ns, used.threads, used.memory_octets), (900, 200, 2, 5));
         assert_eq!(used.hottest_thread, Some(ThreadUse { tid: 3, name: "worker".into(), cpu_ns: 300 }));
     }
 

@@ -6,7 +6,9 @@ use engine::record::{Bottleneck, Results, Summary, Trial};
 use engine::statistics::{median, summarize};
 use serde::Serialize;
 
+use crate::campaign::ladder;
 use crate::campaign::series::{Figure, Published, SENTINEL, Series, VisitState, Visited};
+use crate::lab::environment::Severity;
 
 /// A cell over all its visits.
 #[derive(Clone, Debug, Serialize)]
@@ -171,6 +173,7 @@ impl Row {
         match visited {
             Visited::Search(results) => self.add_search(results),
             Visited::Trial(trial) => self.add_trial(trial),
+            Visited::Ladder(record) => self.add_ladder(record),
         }
         self.figures.resize(figures.len(), Vec::new());
         let record = if figures.is_empty() { serde_json::Value::Null } else { visited.value() };
@@ -198,6 +201,16 @@ impl Row {
             self.troubled(format!("{} of {} queries were lost", trial.lost, trial.sent));
         }
         self.limited(trial.cause.as_ref());
+    }
+
+    /// Of a ladder what its measurements have found, not what the machine is like.
+    fn add_ladder(&mut self, record: &ladder::Record) {
+        let findings = record.climb.iter().flat_map(ladder::judge);
+        for finding in findings.filter(|finding| finding.severity > Severity::Ok) {
+            if !self.limits.contains(&finding.what) {
+                self.limits.push(finding.what);
+            }
+        }
     }
 
     fn limited(&mut self, bottleneck: Option<&Bottleneck>) {

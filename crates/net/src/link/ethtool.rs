@@ -9,6 +9,7 @@ const GDRVINFO: u32 = 0x03;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
+const GRXFH: u32 = 0x29;
 const GFEATURES: u32 = 0x3a;
 const GCHANNELS: u32 = 0x3c;
 
@@ -68,13 +69,26 @@ pub(super) fn driver(device: &str) -> io::Result<String> {
     Ok(text(&info[4..36]))
 }
 
-/// The number of channels that receive: those of their own and those combined with sending ones.
-pub(super) fn receiving_channels(device: &str) -> io::Result<usize> {
+/// The number of channels that receive, those of their own and those combined with sending ones, and the most there may be.
+pub(super) fn receiving_channels(device: &str) -> io::Result<(usize, usize)> {
     // struct ethtool_channels: command, four maxima, then receiving, sending, other and combined channels.
     let mut channels = buffer(&[GCHANNELS], 36);
     call(device, &mut channels)?;
     let word = |index: usize| u32_at(&channels, 4 * index).unwrap_or(0) as usize;
-    Ok(word(5) + word(8))
+    Ok((word(5) + word(8), word(1) + word(4)))
+}
+
+/// `UDP_V4_FLOW` and `UDP_V6_FLOW`.
+const UDP_FLOWS: [u32; 2] = [0x02, 0x06];
+/// `RXH_L4_B_0_1` and `RXH_L4_B_2_3`: both ports.
+const BOTH_PORTS: u64 = 1 << 6 | 1 << 7;
+
+/// Whether the receive queue of a UDP datagram depends on its ports, too.
+pub(super) fn udp_hash_has_ports(device: &str, ipv6: bool) -> io::Result<bool> {
+    // struct ethtool_rxnfc has fewer than 256 octets: command, flow type, fields (64 bits), and more that is not used here.
+    let mut fields = buffer(&[GRXFH, UDP_FLOWS[usize::from(ipv6)]], 256);
+    call(device, &mut fields)?;
+    Ok(u64_at(&fields, 8).unwrap_or(0) & BOTH_PORTS == BOTH_PORTS)
 }
 
 /// The names of a set.

@@ -163,12 +163,23 @@ impl Device {
     /// # Errors
     /// It is gone.
     pub fn rx_queues(&self) -> io::Result<usize> {
-        if let Ok(channels) = ethtool::receiving_channels(&self.name)
+        if let Ok((channels, _)) = ethtool::receiving_channels(&self.name)
             && channels > 0
         {
             return Ok(channels);
         }
         Ok(describe(self.index)?.number(libc::IFLA_NUM_RX_QUEUES).unwrap_or(1).max(1) as usize)
+    }
+
+    /// The most receive queues that it could have; `None` where the driver does not tell.
+    pub fn rx_queues_max(&self) -> Option<usize> {
+        ethtool::receiving_channels(&self.name).ok().map(|(_, most)| most).filter(|&most| most > 0)
+    }
+
+    /// Whether the receive queue of a UDP datagram depends on its ports, too (`ethtool -n DEVICE rx-flow-hash udp6`);
+    /// `None` where the driver does not tell.
+    pub fn udp_hash_has_ports(&self, ipv6: bool) -> Option<bool> {
+        ethtool::udp_hash_has_ports(&self.name, ipv6).ok()
     }
 
     /// The name of its driver, for example `veth`; empty where it has none.
