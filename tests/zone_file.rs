@@ -61,6 +61,7 @@ fn start(server: &str, directory: &Path, listen: SocketAddr) -> RunningPeer {
         directory: directory.to_path_buf(),
         device: None,
         buffer_octets: 1 << 20,
+        rule: Vec::new(),
         user: ("0".into(), "0".into()),
     };
     let place = Place {

@@ -177,8 +177,8 @@ impl Place {
         match subject {
             Subject::Ours(_) => None,
             Subject::Peer(name) => match authoritative::find(name) {
-                Some(server) => peers::locate(server).err().map(|error| error.to_string()),
-                None => Some(format!("there is no server '{name}'")),
+                Ok(server) => peers::locate(server).err().map(|error| error.to_string()),
+                Err(error) => Some(error.to_string()),
             },
         }
     }
@@ -188,8 +188,8 @@ impl Place {
         match subject {
             Subject::Ours(_) => env!("CARGO_PKG_VERSION").into(),
             Subject::Peer(name) => authoritative::find(name)
-                .and_then(|server| peers::version(server).ok())
-                .unwrap_or_else(|| "not installed".into()),
+                .and_then(|server| peers::version(server))
+                .unwrap_or_else(|_| "not installed".into()),
         }
     }
 
@@ -224,7 +224,7 @@ impl Place {
                 start_with(&Ours, &place, &probe, &self.stop, |_| Ok((String::new(), arguments)))
             }
             Subject::Peer(name) => {
-                let server = authoritative::find(name).ok_or_else(|| io::Error::other("no such server"))?;
+                let server = authoritative::find(name).map_err(io::Error::other)?;
                 let settings = self.settings(content)?;
                 authoritative::start(server, &place, settings, &probe, &self.stop)
             }
@@ -261,6 +261,7 @@ impl Place {
             directory: PathBuf::new(),
             device: Some(self.device()),
             buffer_octets: BUFFER_OCTETS,
+            rule: Vec::new(),
             user: ("root".into(), "root".into()),
         })
     }

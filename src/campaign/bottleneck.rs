@@ -14,6 +14,8 @@ const SATURATED_PCT: f64 = 90.0;
 const IDLE_PCT: f64 = 25.0;
 /// Queries later than this, in ns, one in a thousand and more, are the Tester's fault: 1 % of RFC 8219's timeout.
 const LATE_NS: u64 = 10_000_000;
+/// More windows of 10 ms off the schedule than this, in percent, void a trial (`engine::trial::Tolerance`).
+const UNEVEN_PCT: f64 = 2.0;
 /// Other programs above this share of a processor, in percent, disturb.
 const FOREIGN_PCT: f64 = 10.0;
 /// So does the hypervisor above this.
@@ -21,7 +23,8 @@ const STEAL_PCT: f64 = 3.0;
 
 /// The most frequent cause of the last trials of the runs that did not pass.
 pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
-    if !results.runs.is_empty() && results.runs.iter().all(|run| run.at_ceiling) {
+    let searched = results.settings.search != "fixed" && !results.runs.is_empty();
+    if searched && results.runs.iter().all(|run| run.at_ceiling) {
         return Some(Bottleneck {
             cause: "the Tester's certificate".into(),
             evidence:
@@ -76,13 +79,17 @@ fn lost_at(trial: &Trial, places: &[&str]) -> u64 {
 fn tester_send(trial: &Trial, _: &Observation) -> Verdict {
     let unsent = lost_at(trial, &[place::UNSENT, place::OWN_SEND_ERROR]);
     let late_ns = trial.schedule_error_ns.p999;
-    (unsent > 0 || late_ns > LATE_NS && !trial.closed_loop).then(|| {
+    // Where it still counts for nothing that windows were uneven, the trial is not void.
+    let uneven_pct = if trial.outcome == Outcome::Void { trial.windows.ms10.off_pct } else { 0.0 };
+    let off_schedule = !trial.closed_loop && (late_ns > LATE_NS || uneven_pct > UNEVEN_PCT);
+    (unsent > 0 || off_schedule).then(|| {
         let late_ms = late_ns as f64 / 1e6;
         let unsent = grouped(unsent);
-        (
-            "Tester CPU",
-            format!("{unsent} queries were not sent, and one in a thousand was {late_ms:.1} ms late or more"),
-        )
+        let text = format!(
+            "{unsent} queries were not sent, one in a thousand was {late_ms:.1} ms late or more, and {uneven_pct:.0} % of the 10 ms \
+             windows were more than 5 % off"
+        );
+        ("Tester CPU", text)
     })
 }
 
@@ -125,7 +132,7 @@ fn one_thread(_: &Trial, seen: &Observation) -> Verdict {
     (sockets > 1 && all - hottest < IDLE_PCT).then(|| {
         let thread = seen.dut_hottest_thread.as_deref().unwrap_or("its busiest");
         let text = format!(
-            "the server's thread {thread} used {hottest:.0} % of a processor and all others together {:.0} %, though {sockets}              sockets share its port: queries come from too few ports, or the device has one queue",
+            "the server's thread {thread} used {hottest:.0} % of a processor and all others together {:.0} %, though {sockets} sockets share its port: queries come from too few ports, or the device has one queue",
             (all - hottest).max(0.0)
         );
         ("one thread of the DUT (RSS, port spread)", text)
@@ -235,6 +242,11 @@ mod tests {
         assert_eq!(name(&trial), "Tester CPU");
         trial.closed_loop = true;
         assert_eq!(name(&trial), "Tester receive", "a closed loop has no schedule");
+        (trial.closed_loop, trial.schedule_error_ns.p999, trial.windows.ms10.off_pct) = (false, 0, 50.0);
+        assert_eq!(name(&trial), "Tester receive", "pauses that were made good are nobody's cause");
+        trial.outcome = Outcome::Void;
+        assert_eq!(name(&trial), "Tester CPU");
+        trial.outcome = Outcome::Fail;
         trial.losses.insert(place::UNSENT.into(), 7);
         assert!(cause(&trial).unwrap().evidence.contains("7 queries were not sent"));
         assert_eq!(cause(&Trial { outcome: Outcome::Pass, ..trial }), None);

@@ -10,12 +10,12 @@ use clap::{Args, Subcommand};
 use super::common::{Failure, print, print_json, stop_on_signals};
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE, forecast};
 use crate::campaign::series::{
-    Campaign, Description, FILE, Form, Outcome, SCHEMA, Series, SeriesError, Visit, VisitState, peer_of,
+    Campaign, Description, FILE, Form, Outcome, SCHEMA, Series, SeriesError, Visit, VisitState, value_of,
     visits,
 };
 use crate::campaign::{Store, empty_results, short_duration};
 use crate::lab::environment::Manifest;
-use crate::lab::peers;
+use crate::lab::peers::{self, Server, authoritative};
 use crate::report;
 
 /// Options of `sextant campaign`.
@@ -116,22 +116,39 @@ fn prepared(name: &str, description: &Description, form: Form) -> Result<Vec<Vis
             Failure::new(EXIT_USAGE, format!("{name}: 'sextant {command}' cannot be run: {reason}"))
         })?;
         visit.forecast_s = time.as_secs_f64();
-        let Some(peer) = peer_of(&visit.arguments) else { continue };
-        let missing = looked_for.entry(peer.to_owned()).or_insert_with(|| missing(peer));
-        if let Some(why) = missing {
-            visit.state = VisitState::Missing(why.clone());
+        let server =
+            SERVERS.iter().filter_map(|option| value_of(&visit.arguments, option)).collect::<String>();
+        let missing = looked_for.entry(server).or_insert_with(|| missing(&visit.arguments));
+        if let Some(why) = missing.clone().or_else(|| missing_processor(&visit.arguments)) {
+            visit.state = VisitState::Missing(why);
         }
     }
     Ok(visits)
 }
 
-/// Why a server cannot be started here.
-fn missing(peer: &str) -> Option<String> {
-    let peer = peers::find(peer).ok()?;
-    if peer.by_hand() {
-        return Some(format!("{} must be started by hand; measure it with --dut", peer.name()));
-    }
-    peers::locate(peer).err().map(|error| error.to_string())
+/// The options that name a server.
+const SERVERS: [&str; 2] = ["--peer", "--authoritative"];
+
+/// Why the server of a visit cannot be started here.
+fn missing(arguments: &[String]) -> Option<String> {
+    let server: &dyn Server = if let Some(name) = value_of(arguments, "--authoritative") {
+        authoritative::find(name).ok()?
+    } else {
+        let peer = peers::find(value_of(arguments, "--peer")?).ok()?;
+        if peer.by_hand() {
+            return Some(format!("{} must be started by hand; measure it with --dut", peer.name()));
+        }
+        peer
+    };
+    peers::locate(server).err().map(|error| error.to_string())
+}
+
+/// Why the server of a visit cannot have its processors.
+fn missing_processor(arguments: &[String]) -> Option<String> {
+    let usable = net::cpu::available();
+    let mut cpus = value_of(arguments, "--dut-cpus")?.split(',').filter_map(|cpu| cpu.parse().ok());
+    let missing: usize = cpus.find(|cpu| !usable.contains(cpu))?;
+    Some(format!("there is no processor {missing} for it"))
 }
 
 fn time_of(visits: &[Visit]) -> Duration {
@@ -209,7 +226,7 @@ fn resume(directory: &Path, shown: &Shown) -> Result<ExitCode, Failure> {
     let mut series = Series::load(directory).map_err(|error: SeriesError| Failure::new(EXIT_USAGE, error))?;
     // What was missing may have come.
     for visit in &mut series.visits {
-        let gone = || peer_of(&visit.arguments).and_then(missing);
+        let gone = || missing(&visit.arguments).or_else(|| missing_processor(&visit.arguments));
         if matches!(visit.state, VisitState::Missing(_)) && gone().is_none() {
             visit.state = VisitState::Pending;
         }

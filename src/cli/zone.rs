@@ -69,6 +69,7 @@ enum ServerName {
     /// Knot with AF_XDP; needs --device
     KnotXdp,
     Yadifa,
+    Pdns,
 }
 
 impl ServerName {
@@ -79,9 +80,9 @@ impl ServerName {
             Self::Knot => "knot",
             Self::KnotXdp => "knot-xdp",
             Self::Yadifa => "yadifa",
+            Self::Pdns => "pdns",
         };
-        authoritative::find(name)
-            .ok_or_else(|| Failure::new(EXIT_USAGE, format!("there is no server '{name}'")))
+        authoritative::find(name).map_err(|error| Failure::new(error.exit_code(), error))
     }
 }
 
@@ -128,11 +129,16 @@ fn export(
         directory: directory.clone(),
         device: args.device.clone(),
         buffer_octets: BUFFER_OCTETS,
+        rule: Vec::new(),
         user: current_user(),
     };
     let configuration = directory.join(server.configuration_name());
     output::write_to(&configuration, |out| out.write_all(server.configuration(&settings).as_bytes()))
         .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    for (name, text) in server.other_files(&settings) {
+        output::write_to(&directory.join(name), |out| out.write_all(text.as_bytes()))
+            .map_err(|error| Failure::new(EXIT_UNFIT, error))?;
+    }
     let words = server.arguments(&settings, &configuration);
     let words: Vec<_> = words.iter().map(|word| shell_word(&word.to_string_lossy())).collect();
     print(&format!(
@@ -169,7 +175,7 @@ fn current_user() -> (String, String) {
 }
 
 /// Writes the zone whole or not at all.
-fn write_zone(file: &ZoneFile<'_>, path: &Path, stop: &AtomicBool) -> Result<(), Failure> {
+pub(super) fn write_zone(file: &ZoneFile<'_>, path: &Path, stop: &AtomicBool) -> Result<(), Failure> {
     let forecast = file.forecast();
     if path == Path::new(STDOUT) {
         let mut out = io::stdout().lock();

@@ -103,6 +103,39 @@ fn real_peers_are_measured() {
 }
 
 #[test]
+fn authoritative_servers_load_the_zone_and_are_measured() {
+    let _alone = alone();
+    for server in ["sextant", "nsd", "knot", "bind", "yadifa", "pdns"] {
+        if let Err(missing) = peers::locate(peers::authoritative::find(server).unwrap()) {
+            println!("SKIPPED {missing}");
+            continue;
+        }
+        let base = tempfile::tempdir().unwrap();
+        let out = base.path().join("record");
+        let fixed = ["--search", "fixed", "--max-rate", "500", "--repetitions", "1", "--duration", "0.3"];
+        let zone =
+            ["bench", "--authoritative", server, "--names", "10.0.0.0/20", "--out", out.to_str().unwrap()];
+        let output = sextant(&[&zone[..], &fixed].concat());
+        let results = record(&out);
+        if let State::Failed(reason) = &results.state {
+            println!("SKIPPED {server}: the machine was too busy to measure: {reason}");
+            continue;
+        }
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{server}: {}", stderr(&output));
+        let dut = &results.dut;
+        assert_eq!((dut.name.as_str(), dut.zone_names), (server, Some(4096)));
+        assert!(dut.start_s > Some(0.0) && dut.start_memory_octets > Some(1 << 20), "{dut:?}");
+        let trial = results.runs[0].trials.last().unwrap();
+        assert_eq!(trial.invalid, 0, "every name has the AAAA record that is expected: {trial:?}");
+        let seen = trial.observation.as_ref().unwrap();
+        assert!(seen.dut_cpu_pct > Some(0.0) && seen.auth_queries.is_none(), "{server}: {seen:?}");
+    }
+    let usage = sextant(&["bench", "--authoritative", "nsd", "--aaaa-share", "50", "--names", "10.0.0.0/24"]);
+    assert_eq!(usage.status.code(), Some(2), "{}", stderr(&usage));
+    assert!(stderr(&usage).contains("--aaaa-share is for DNS64 servers"), "{}", stderr(&usage));
+}
+
+#[test]
 fn dns64d_is_measured_past_the_stack() {
     let _alone = alone();
     if !super::lab::can() {

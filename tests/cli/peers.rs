@@ -32,6 +32,27 @@ fn every_peer_has_a_configuration_with_the_settings() {
 }
 
 #[test]
+fn every_authoritative_server_has_a_configuration_too() {
+    let output = sextant(&["peers", "list", "--authoritative", "--json"]);
+    let listed: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(listed.len() >= 8, "{listed:?}");
+    for server in listed {
+        let name = server["name"].as_str().unwrap();
+        let options =
+            ["peers", "config", name, "--authoritative", "/srv/zone", "--listen", "[::1]:5399", "--json"];
+        let output = sextant(&options);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (text, arguments) = (told["configuration"].to_string(), told["arguments"].to_string());
+        let has_zone = text.contains("/srv/zone") || arguments.contains("dns64perf.test");
+        assert!(has_zone && !told["program"].as_str().unwrap().is_empty(), "{name}: {told}");
+    }
+    let unknown = sextant(&["peers", "config", "bnid", "--authoritative", "/srv/zone"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("choose one of sextant, sextant-kernel, nsd"), "{}", stderr(&unknown));
+}
+
+#[test]
 fn a_peer_that_cannot_be_started_says_what_to_do() {
     let _alone = alone();
     let run = |name: &str, extra: &[&str]| {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use engine::identifiers::analyse;
 use engine::record::{
-    Beside, Bottleneck, CertificateUse, Experiments, Fact, Goal, GoalResult, GoalSummary, Interval,
+    Beside, Bottleneck, CertificateUse, Dut, Experiments, Fact, Goal, GoalResult, GoalSummary, Interval,
     MedianInterval, Observation, Results, Steadiness, Trial,
 };
 use serde_json::{Value, json};
@@ -36,6 +36,8 @@ fn full() -> Results {
     results.observed = Some(analyse(&seen::queries(), 4000, Some(2000)));
     results.settings.goals = vec![Goal::default()];
     results.goals = vec![GoalSummary::default()];
+    results.dut =
+        Dut { start_s: Some(0.1), start_memory_octets: Some(1), zone_names: Some(1), ..results.dut.clone() };
     results.steadiness = Some(Steadiness::default());
     results.selftest.as_mut().unwrap().certificate = Some(CertificateUse::default());
     let summary = results.summary.as_mut().unwrap();

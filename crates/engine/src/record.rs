@@ -92,6 +92,15 @@ pub struct Dut {
     pub cpus: Vec<usize>,
     /// The configuration it ran with, if it was ours.
     pub configuration: Option<String>,
+    /// From the start of its process to its first right answer, in seconds; absent if it is not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_s: Option<f64>,
+    /// The memory of all its processes then, in octets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_memory_octets: Option<u64>,
+    /// Names in the zone that it had loaded then; absent unless it is an authoritative server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone_names: Option<u64>,
 }
 
 /// What was asked and how.

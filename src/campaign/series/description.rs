@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::figures::{Figure, Published};
 
 /// The campaigns that come with the instrument: name and text.
-const SHIPPED: [(&str, &str); 8] = [
+const SHIPPED: [(&str, &str); 10] = [
     ("dns64-shootout", include_str!("../../../campaigns/dns64-shootout.toml")),
+    ("p000-scaleup", include_str!("../../../campaigns/p000-scaleup.toml")),
+    ("p000-footprint", include_str!("../../../campaigns/p000-footprint.toml")),
     ("p001-threads", include_str!("../../../campaigns/p001-threads.toml")),
     ("p002-clients", include_str!("../../../campaigns/p002-clients.toml")),
     ("p003-pacing", include_str!("../../../campaigns/p003-pacing.toml")),
@@ -228,7 +230,10 @@ impl Part {
             }
             let all = axis.values.iter().chain(axis.quick.iter().flatten());
             for value in all {
-                check_word(value, &axis.option)?;
+                // Cells are called after them, with another character in place of the slash of a prefix.
+                let is_length = |text: &str| text.bytes().all(|octet| octet.is_ascii_digit());
+                let prefix = value.split_once('/').filter(|(_, length)| is_length(length));
+                check_word(prefix.map_or(value.as_str(), |(before, _)| before), &axis.option)?;
             }
         }
         Ok(())
@@ -243,7 +248,7 @@ impl Part {
 fn check_word(word: &str, of: &str) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:".contains(c);
     if word.is_empty() || word.len() > 60 || !word.chars().all(is_plain) {
-        return Err(format!("'{word}' of {of}: write letters, digits and -_.,:"));
+        return Err(format!("'{word}' of {of}: write letters, digits and -_.,:, and for a prefix one /"));
     }
     Ok(())
 }
@@ -284,6 +289,7 @@ mod tests {
                 "'bench'\n[[part.axis]]\noption = '--peer'\nvalues = ['../x']\n",
                 "letters, digits",
             ),
+            ("'bench'\n", "'bench'\n[[part.axis]]\noption = '--peer'\nvalues = ['/x']\n", "letters, digits"),
             ("'bench'\n", "'bench'\n[[part.axis]]\noption = '--peer'\nvalues = []\n", "0 cells"),
         ] {
             let text = error(&MINIMAL.replace(old, new));

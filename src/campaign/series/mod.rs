@@ -16,4 +16,4 @@ pub use figures::{Figure, Published};
 pub use record::{FILE, SCHEMA, Series, SeriesError, Visit, VisitState};
 pub use run::{Campaign, Outcome};
 pub use visited::Visited;
-pub use visits::{SENTINEL, peer_of, visits};
+pub use visits::{SENTINEL, value_of, visits};

@@ -47,7 +47,7 @@ fn cells(part: &Part, form: Form, options: &[String]) -> Vec<Visit> {
             let values = settings.iter().map(|(_, value)| value.as_str());
             let words: Vec<&str> = part.name.as_deref().into_iter().chain(values).collect();
             let name = if words.is_empty() { part.command.clone() } else { words.join("_") };
-            visit(part, options, settings, &name.replace(':', "."))
+            visit(part, options, settings, &name.replace(':', ".").replace('/', "-"))
         })
         .collect()
 }
@@ -83,9 +83,9 @@ fn merged<'w>(words: impl Iterator<Item = &'w String>) -> Vec<String> {
     options.into_iter().flatten().cloned().collect()
 }
 
-/// The server that a visit starts, if it names one.
-pub fn peer_of(arguments: &[String]) -> Option<&str> {
-    let at = arguments.iter().rposition(|word| word == "--peer")?;
+/// The value of an option of a visit, if it is given.
+pub fn value_of<'a>(arguments: &'a [String], option: &str) -> Option<&'a str> {
+    let at = arguments.iter().rposition(|word| word == option)?;
     arguments.get(at + 1).map(String::as_str)
 }
 
@@ -107,7 +107,8 @@ mod tests {
         let tail = "--ttl 9 --peer y --aaaa-share 0";
         assert!(words.starts_with("bench ") && words.ends_with(tail), "{words}");
         assert_eq!(words.contains("--width 1"), form == Form::Full);
-        assert_eq!(peer_of(&full.arguments), Some("y"));
+        assert_eq!(value_of(&full.arguments, "--peer"), Some("y"));
+        assert_eq!(value_of(&full.arguments, "--authoritative"), None);
         visits.iter().map(|visit| format!("{}/{}", visit.cell, visit.round)).collect()
     }
 

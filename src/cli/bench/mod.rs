@@ -1,5 +1,6 @@
 //! `sextant bench`: the main job.
 
+pub(super) mod authoritative;
 pub(super) mod servers;
 
 use std::net::{Ipv6Addr, SocketAddr};
@@ -30,6 +31,8 @@ use servers::{ServerArgs, Servers, Setup};
 Examples:
   sextant bench                        dns64d and everything else on this machine
   sextant bench --peer unbound         Unbound from its Debian package
+  sextant bench --authoritative nsd --names 10.0.0.0/12 --timeout 0.25
+                                       NSD with a million names, as an AuthDNS is tested
   sextant bench --preset rfc8219       60 s trials, 20 repetitions: many hours
   sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 2001:db8:64::/96
       a server that you run; let it forward dns64perf.test to 127.0.0.1:5300")]
@@ -69,8 +72,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     args.query.workload.apply(&args.query, &mut target)?;
     args.outputs.keep_list(&mut target)?;
     let progress = Progress::new(args.search.json, &tester.watch);
-    let peer = || peers::find(&args.server.peer).map(|peer| peer.name()).map_err(peer_failure);
-    let name = args.server.dut.map_or_else(peer, |_| Ok("external"))?;
+    let name = args.server.name()?;
     let store = args.search.store(name)?;
     let discard = |_: &Failure| store.discard();
     let stage = args.site().and_then(|site| site.stage(&args.tester, &mut tester, &target, &progress));
@@ -101,7 +103,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
             plan,
             tester,
             target,
-            auth: Some(auth),
+            auth,
             selftest: Some(looped),
             certificate,
             progress,
@@ -117,6 +119,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     measured.ended
 }
 
+/// A zone is written and read at about this rate.
+const NAMES_LOADED_PER_SECOND: u64 = 100_000;
 /// How long starts, self-test and report take, roughly.
 const AROUND: Duration = Duration::from_secs(8);
 
@@ -150,12 +154,11 @@ impl BenchArgs {
     /// # Errors
     /// Options that make no bench, a peer that nobody knows.
     pub fn forecast(&self) -> Result<Duration, Failure> {
-        if self.server.dut.is_none() {
-            peers::find(&self.server.peer).map_err(peer_failure)?;
-        }
+        self.server.name()?;
         let plan = self.search.plan(self.query.timeout_ns())?;
         let measuring = plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(true);
-        Ok(measuring + AROUND)
+        let names = self.server.authoritative.as_ref().map_or(0, |_| self.query.names.size());
+        Ok(measuring + AROUND + Duration::from_secs(names / NAMES_LOADED_PER_SECOND))
     }
 
     /// The certificate that is good for this bench, or why there is none.

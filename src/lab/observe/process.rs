@@ -1,15 +1,18 @@
-//! What one process used: processor time by thread, memory, switches (`/proc/PID`, proc(5)).
+//! What a server used, with the processes that it started: processor time by thread, memory, switches (`/proc/PID`, proc(5)).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::cpu::ticks_to_ns;
 
-/// A process's counters at one moment.
+/// A process counts with its children, theirs, and so on, up to so many: some servers have a process for each job.
+const FAMILY_MAX: usize = 4096;
+
+/// The counters of a process and of those that it started, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessCounters {
     /// Processor time of all threads, also of those that ended, in nanoseconds; counted in clock ticks.
@@ -70,12 +73,33 @@ pub struct ThreadUse {
 }
 
 impl ProcessCounters {
-    /// Those of a process now; `None` when there is no such process.
+    /// Those of a process and of what it started, now; `None` when there is no such process.
     pub fn of(pid: u32) -> Option<Self> {
-        Self::read(Path::new(&format!("/proc/{pid}")), net::process::ticks_per_second())
+        let ticks_per_second = net::process::ticks_per_second();
+        let directory = |pid: u32| PathBuf::from(format!("/proc/{pid}"));
+        let mut all = Self::read(&directory(pid), ticks_per_second)?;
+        let family = family(pid);
+        for &child in &family {
+            if let Some(counters) = Self::read(&directory(child), ticks_per_second) {
+                all.add(counters);
+            }
+        }
+        if !family.is_empty() {
+            // Processes share pages: of each they have their part.
+            let parts = std::iter::once(&pid).chain(&family);
+            all.memory_octets = parts.map(|&pid| proportional_octets(&directory(pid))).sum();
+        }
+        Some(all)
     }
 
-    /// Reads a process; `None` when there is no such process.
+    fn add(&mut self, other: Self) {
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.user_ns = self.user_ns.saturating_add(other.user_ns);
+        self.threads.extend(other.threads);
+        self.memory_peak_octets = self.memory_peak_octets.max(other.memory_peak_octets);
+    }
+
+    /// Reads a process alone; `None` when there is no such process.
     pub(super) fn read(directory: &Path, ticks_per_second: u64) -> Option<Self> {
         let (_, [user, system]) = parse_stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
         let status = fs::read_to_string(directory.join("status")).unwrap_or_default();
@@ -139,6 +163,35 @@ impl ThreadCounters {
             switches_voluntary: status_number(&status, "voluntary_ctxt_switches:"),
             switches_involuntary: status_number(&status, "nonvoluntary_ctxt_switches:"),
         })
+    }
+}
+
+/// The children of a process, theirs, and so on.
+fn family(pid: u32) -> Vec<u32> {
+    let mut found: Vec<u32> = Vec::new();
+    let mut open = vec![pid];
+    while let Some(parent) = open.pop().filter(|_| found.len() < FAMILY_MAX) {
+        let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
+            for child in children.filter(|&child| child != pid) {
+                if !found.contains(&child) {
+                    found.push(child);
+                    open.push(child);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The proportional share of each page that a process uses, in octets; its resident memory where the kernel does not tell.
+fn proportional_octets(directory: &Path) -> u64 {
+    let rollup = fs::read_to_string(directory.join("smaps_rollup")).unwrap_or_default();
+    match status_octets(&rollup, "Pss:") {
+        0 => status_octets(&fs::read_to_string(directory.join("status")).unwrap_or_default(), "VmRSS:"),
+        octets => octets,
     }
 }
 
@@ -214,6 +267,22 @@ mod tests {
         let used = now.since(&earlier);
         assert_eq!((used.cpu_ns, used.user_ns, used.threads, used.memory_octets), (900, 200, 2, 5));
         assert_eq!(used.hottest_thread, Some(ThreadUse { tid: 3, name: "worker".into(), cpu_ns: 300 }));
+    }
+
+    #[test]
+    fn what_a_process_started_counts_with_it() {
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "sleep 2 & while :; do :; done"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let own = std::process::id();
+        let family_now = family(own);
+        let counters = ProcessCounters::of(child.id()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(family_now.contains(&child.id()), "{family_now:?}");
+        let names: Vec<_> = counters.threads.values().map(|thread| thread.name.as_str()).collect();
+        assert!(names.contains(&"sh") && names.contains(&"sleep"), "{names:?}");
+        assert!(counters.total_ns > 0 && counters.memory_octets > 0);
     }
 
     proptest! {

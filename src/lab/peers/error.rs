@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use super::all;
+use super::{all, authoritative};
 use crate::lab::child::DiedWith;
 
 /// Why a peer cannot be measured. Each displays as one line that says what to do.
@@ -10,6 +10,8 @@ use crate::lab::child::DiedWith;
 pub enum PeerError {
     /// No peer has this name.
     Unknown(String),
+    /// No authoritative server has this name.
+    UnknownAuthoritative(String),
     /// Its program is not installed.
     Missing {
         /// The peer.
@@ -48,7 +50,8 @@ pub enum PeerError {
 impl PeerError {
     /// The program's exit code for it: 2 for a wrong name or settings, 3 for everything that is this machine's fault.
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Unknown(_) | Self::Unsuitable(_)) { 2 } else { 3 }
+        let wrong = matches!(self, Self::Unknown(_) | Self::UnknownAuthoritative(_) | Self::Unsuitable(_));
+        if wrong { 2 } else { 3 }
     }
 }
 
@@ -58,6 +61,10 @@ impl fmt::Display for PeerError {
             Self::Unknown(name) => {
                 let names: Vec<_> = all().iter().map(|peer| peer.name()).collect();
                 write!(f, "there is no peer '{name}'; choose one of {}", names.join(", "))
+            }
+            Self::UnknownAuthoritative(name) => {
+                let names: Vec<_> = authoritative::all().iter().map(|server| server.name()).collect();
+                write!(f, "there is no authoritative server '{name}'; choose one of {}", names.join(", "))
             }
             Self::Missing { peer, program, package: Some(package), .. } => {
                 write!(f, "{peer}: {program} is not installed; install it with: apt-get install {package}")

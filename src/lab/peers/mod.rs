@@ -59,6 +59,12 @@ pub struct PeerSettings {
 /// The largest socket buffer a server is told to ask for, in octets.
 const SOCKET_BUFFER_OCTETS: u64 = 4 << 20;
 
+/// What an unprivileged server is granted of that, by net.core.rmem_max or wmem_max.
+pub fn granted_octets(limit: &str) -> u64 {
+    let text = fs::read_to_string(Path::new("/proc/sys/net/core").join(limit)).unwrap_or_default();
+    text.trim().parse().unwrap_or(SOCKET_BUFFER_OCTETS).min(SOCKET_BUFFER_OCTETS)
+}
+
 impl PeerSettings {
     /// Settings with the largest socket buffers, up to 4 MiB, that this system grants to an unprivileged server.
     /// The directory is set when the server starts.
@@ -69,10 +75,6 @@ impl PeerSettings {
         suffix: Name,
         cores: Vec<usize>,
     ) -> Self {
-        let limit = |name: &str| {
-            let text = fs::read_to_string(Path::new("/proc/sys/net/core").join(name)).unwrap_or_default();
-            text.trim().parse().unwrap_or(SOCKET_BUFFER_OCTETS).min(SOCKET_BUFFER_OCTETS)
-        };
         Self {
             listen,
             auth,
@@ -80,8 +82,8 @@ impl PeerSettings {
             suffix,
             cores,
             directory: PathBuf::new(),
-            receive_buffer_octets: limit("rmem_max"),
-            send_buffer_octets: limit("wmem_max"),
+            receive_buffer_octets: granted_octets("rmem_max"),
+            send_buffer_octets: granted_octets("wmem_max"),
             devices: Vec::new(),
             namespace: None,
         }

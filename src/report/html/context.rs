@@ -7,7 +7,7 @@ use super::table::{Cell, Column, facts, table};
 use super::verdict::class;
 use super::{missing, trials};
 use crate::report::clean::unbroken;
-use crate::report::number::{count, plural, rate_of, seconds, short};
+use crate::report::number::{count, octets, plural, rate_of, seconds, short};
 use crate::report::select::every_trial;
 use crate::report::words::{certified, upper_first};
 
@@ -116,6 +116,9 @@ pub fn server(results: &Results) -> Markup {
             ("Version", dut.version.clone()),
             ("Asked at", dut.address.clone()),
             ("Processors", numbers(&dut.cpus)),
+            ("Names in its zone", dut.zone_names.map_or_else(String::new, count)),
+            ("Start to first answer", dut.start_s.map_or_else(String::new, seconds)),
+            ("Memory then", dut.start_memory_octets.map_or_else(String::new, octets)),
         ]))
         @match &dut.configuration {
             Some(text) => details { summary { "Its configuration" } pre tabindex="0" { code { (text) } } },

@@ -6,6 +6,8 @@
 mod bind;
 mod knot;
 mod nsd;
+mod pdns;
+mod sextant;
 mod yadifa;
 
 use std::ffi::OsString;
@@ -32,6 +34,8 @@ pub struct ZoneSettings {
     pub device: Option<String>,
     /// The size of its socket buffers in octets, where it can be told.
     pub buffer_octets: u64,
+    /// The same zone as options of `sextant auth`.
+    pub rule: Vec<String>,
     /// The user and the group it runs as, where it wants to be told: those that it is started by.
     pub user: (String, String),
 }
@@ -41,23 +45,46 @@ pub trait Authoritative: Server {
     /// The text of its configuration file, each option with the reason for it.
     fn configuration(&self, settings: &ZoneSettings) -> String;
 
+    /// Other files beside it, by their names.
+    fn other_files(&self, _settings: &ZoneSettings) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Its arguments when it runs in the foreground with that file.
     fn arguments(&self, settings: &ZoneSettings, configuration: &Path) -> Vec<OsString>;
 
-    /// Whether it answers by AF_XDP and so needs root and a device.
+    /// Whether it stays root where this process is, because something that it is told needs that.
+    fn wants_root(&self) -> bool {
+        self.is_xdp()
+    }
+
+    /// Whether it answers by XDP and so needs root and a device.
     fn is_xdp(&self) -> bool {
         false
     }
 }
 
-/// All of them.
+/// All of them, ours first.
 pub fn all() -> &'static [&'static dyn Authoritative] {
-    &[&nsd::Nsd, &knot::Knot { xdp: false }, &knot::Knot { xdp: true }, &bind::Bind, &yadifa::Yadifa]
+    &[
+        &sextant::Sextant { kernel: false },
+        &sextant::Sextant { kernel: true },
+        &nsd::Nsd,
+        &knot::Knot { xdp: false },
+        &knot::Knot { xdp: true },
+        &bind::Bind,
+        &yadifa::Yadifa,
+        &pdns::Pdns,
+    ]
 }
 
-/// The server of that name: `nsd`, `knot`, `knot-xdp`, `bind` or `yadifa`.
-pub fn find(name: &str) -> Option<&'static dyn Authoritative> {
-    all().iter().find(|server| server.name() == name).copied()
+/// The server of that name, one of [`all`].
+///
+/// # Errors
+/// [`PeerError::UnknownAuthoritative`].
+pub fn find(name: &str) -> Result<&'static dyn Authoritative, PeerError> {
+    let found = all().iter().find(|server| server.name() == name).copied();
+    found.ok_or_else(|| PeerError::UnknownAuthoritative(name.to_owned()))
 }
 
 /// Configures a server, starts it where `place` says, and waits until it answers `probe` rightly.
@@ -78,6 +105,9 @@ pub fn start(
         }
         let text = server.configuration(&settings);
         let file = scratch.write(server.configuration_name(), text.as_bytes())?;
+        for (name, text) in server.other_files(&settings) {
+            scratch.write(name, text.as_bytes())?;
+        }
         Ok((text, server.arguments(&settings, &file)))
     })
 }
@@ -97,6 +127,7 @@ fn example_settings() -> ZoneSettings {
         directory: "/scratch".into(),
         device: Some("dut0".into()),
         buffer_octets: 1 << 22,
+        rule: vec!["--names".into(), "10.0.0.0/16".into()],
         user: ("nobody".into(), "nogroup".into()),
     }
 }
@@ -107,13 +138,13 @@ mod tests {
 
     #[test]
     fn every_option_comes_with_its_reason() {
-        for server in all() {
+        for server in all().iter().filter(|server| server.package().is_some()) {
             let text = server.configuration(&example_settings());
             let comments = text.lines().filter(|line| line.trim_start().starts_with(['#', '/'])).count();
             assert!(comments >= 5, "{}:\n{text}", server.name());
             assert!(text.contains("/zones/dns64perf.test.zone"), "{}:\n{text}", server.name());
-            assert_eq!(find(server.name()).map(|found| found.name()), Some(server.name()));
+            assert!(find(server.name()).is_ok_and(|found| found.name() == server.name()));
         }
-        assert!(find("bnid").is_none());
+        assert!(find("bnid").is_err_and(|error| error.to_string().contains("sextant, sextant-kernel, nsd")));
     }
 }

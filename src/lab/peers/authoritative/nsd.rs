@@ -82,6 +82,11 @@ zone:
         )
     }
 
+    /// Without CAP_NET_ADMIN it leaves its sockets at the system's default: it tries SO_RCVBUFFORCE alone (4.6.1).
+    fn wants_root(&self) -> bool {
+        true
+    }
+
     fn arguments(&self, _settings: &ZoneSettings, configuration: &Path) -> Vec<OsString> {
         vec!["-d".into(), "-c".into(), configuration.into()]
     }
