@@ -313,7 +313,7 @@ fn field_names(value: &serde_json::Value, names: &mut BTreeSet<String>) {
 
 fn rendered(dir: &Path, json: bool) -> Result<String, Error> {
     let mut out = Vec::new();
-    render(&Args { dir: dir.to_owned(), open: false, json }, &mut out)?;
+    render(&Args { dirs: vec![dir.to_owned()], index: None, open: false, json }, &mut out)?;
     Ok(String::from_utf8(out).unwrap())
 }
 

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::common::{Failure, print, print_json};
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
+use crate::campaign::series::{Series, joined};
 use crate::report;
-use crate::report::compare::{Incomparable, Met, Named, history, pair};
+use crate::report::compare::{Incomparable, Met, Named, Pair, history, pair};
 use crate::report::compare::{history_markdown, history_text, pair_markdown, pair_text};
 
 /// Options of `sextant compare`.
@@ -20,12 +21,17 @@ Examples:
   sextant compare results/before results/after
   sextant compare results/before results/after --fail-if 'worse>2%' --markdown
       for CI: 0 if B is certainly not worse by so much, 1 if it is, 3 if the runs do not tell
+  sextant compare results/2025-07-31T140211Z-ab --cells A,B
+      two cells of a campaign
   sextant compare --history results/*
       where the results over time jump, and stay")]
 pub struct CompareArgs {
     /// The result directory that the other is held against, then the other; with --history any number
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
+    /// Compare two cells of the campaign in the directory: all that was measured of each
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, conflicts_with_all = ["history", "aa"])]
+    cells: Vec<String>,
     /// Look for change points over all results, by the time they were measured
     #[arg(long)]
     history: bool,
@@ -69,6 +75,9 @@ fn percent(text: &str) -> Result<f64, String> {
 /// # Errors
 /// A record cannot be read, or the results cannot be compared.
 pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    if !args.cells.is_empty() {
+        return args.run_cells();
+    }
     let names: Vec<String> = args.directories.iter().map(|dir| dir.display().to_string()).collect();
     let results = args.directories.iter().map(|dir| load(dir)).collect::<Result<Vec<_>, _>>()?;
     let named: Vec<Named<'_>> =
@@ -92,14 +101,42 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         args.show(&found, pair_text, pair_markdown)?;
         met(&|pct| found.worse_by(pct))
     };
-    Ok(ExitCode::from(match met {
+    Ok(code(met))
+}
+
+fn code(met: Met) -> ExitCode {
+    ExitCode::from(match met {
         Met::No => 0,
         Met::Yes => EXIT_FAILED,
         Met::Unknown => EXIT_UNFIT,
-    }))
+    })
+}
+
+/// Compares two cells of the campaign in a directory.
+///
+/// # Errors
+/// There are no such cells, or they cannot be compared.
+pub fn between_cells(directory: &Path, cells: [&str; 2], threshold_pct: f64) -> Result<Pair, Failure> {
+    let usage = |why: &dyn std::fmt::Display| Failure::new(EXIT_USAGE, why);
+    let series = Series::load(directory).map_err(|error| usage(&error))?;
+    let [a, b] = cells.map(|cell| joined(&series, directory, cell).map_err(|why| usage(&why)));
+    let (a, b) = (a?, b?);
+    let [name_a, name_b] = cells.map(|cell| format!("{} cell {cell}", directory.display()));
+    let [a, b] = [Named { name: &name_a, results: &a }, Named { name: &name_b, results: &b }];
+    pair(a, b, None, threshold_pct).map_err(incomparable)
 }
 
 impl CompareArgs {
+    fn run_cells(&self) -> Result<ExitCode, Failure> {
+        let ([directory], [a, b]) = (self.directories.as_slice(), self.cells.as_slice()) else {
+            let message = "--cells compares two cells, --cells A,B, of one campaign: give its directory";
+            return Err(Failure::new(EXIT_USAGE, message));
+        };
+        let found = between_cells(directory, [a, b], self.threshold)?;
+        self.show(&found, pair_text, pair_markdown)?;
+        Ok(code(self.fail_if.map_or(Met::No, |condition| found.worse_by(condition.pct))))
+    }
+
     fn show<T: Serialize>(
         &self,
         found: &T,

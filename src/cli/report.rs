@@ -8,18 +8,25 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 
 use crate::campaign::series::{self, Series, SeriesError};
+use crate::report::index::Entry;
 use crate::report::{self, LoadError};
 
 /// Render the report of a result directory again.
 ///
 /// Writes report.html, trials.csv, figures/*.svg and tables/*.tex into the directory and prints the summary; of a campaign
-/// report.html and report.md.
+/// report.html and report.md; of several results one page with all of them.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Example:\n  sextant report results/2025-07-31T14-02-11Z-dns64d --open")]
+#[command(after_help = "Examples:\n  sextant report results/2025-07-31T14-02-11Z-dns64d --open\n  \
+    sextant report results/* --index results/index.html\n      a page with all results, to sort, to filter, and over time\n  \
+    sextant compare A B says which of two is better")]
 pub struct Args {
-    /// The result directory, which holds results.json, or that of a campaign
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
+    /// The result directory, which holds results.json, or that of a campaign; several for an index of them
+    #[arg(value_name = "DIR", required = true)]
+    pub dirs: Vec<PathBuf>,
+
+    /// Write the page of several results here [default: index.html beside the first]
+    #[arg(long, value_name = "FILE")]
+    pub index: Option<PathBuf>,
 
     /// Show the report in the browser
     #[arg(long)]
@@ -39,6 +46,10 @@ pub enum Error {
     Campaign(SeriesError),
     /// A file or the terminal cannot be written.
     Write(io::Error),
+    /// Of several directories none holds a result.
+    Nothing(LoadError),
+    /// `--json` prints one record.
+    OneRecord,
     /// No browser could be started for this file.
     Open(PathBuf, io::Error),
 }
@@ -49,6 +60,8 @@ impl fmt::Display for Error {
             Self::Load(error) => error.fmt(f),
             Self::Campaign(error) => error.fmt(f),
             Self::Write(error) => error.fmt(f),
+            Self::Nothing(last) => write!(f, "none of these directories holds a result; the last: {last}"),
+            Self::OneRecord => f.write_str("--json prints the record of one directory: give one"),
             Self::Open(page, error) => {
                 write!(f, "cannot start xdg-open: {error}; open {} in a browser yourself", page.display())
             }
@@ -63,34 +76,74 @@ impl std::error::Error for Error {}
 /// # Errors
 /// If the record cannot be read, a file cannot be written, or no browser can be started.
 pub fn run(args: &Args) -> Result<(), Error> {
-    render(args, &mut io::stdout().lock())?;
-    if args.open { open(&args.dir.join("report.html")) } else { Ok(()) }
+    let page = render(args, &mut io::stdout().lock())?;
+    if args.open { open(&page) } else { Ok(()) }
 }
 
-/// All of [`run`] but the browser; what is printed goes to `out`.
+/// All of [`run`] but the browser, and the page to show; what is printed goes to `out`.
 ///
 /// # Errors
 /// As [`run`].
-pub fn render(args: &Args, out: &mut impl Write) -> Result<(), Error> {
-    if args.dir.join(series::FILE).exists() {
-        return render_campaign(args, out);
+pub fn render(args: &Args, out: &mut impl Write) -> Result<PathBuf, Error> {
+    match args.dirs.as_slice() {
+        [dir] if args.index.is_none() => {
+            render_one(args, dir, out)?;
+            Ok(dir.join("report.html"))
+        }
+        _ if args.json => Err(Error::OneRecord),
+        dirs => render_index(args, dirs, out),
     }
-    let results = report::load(&args.dir).map_err(Error::Load)?;
-    report::write_all(&results, &args.dir).map_err(Error::Write)?;
-    printed(args, &results, || report::text(&results), out)
+}
+
+fn render_one(args: &Args, dir: &Path, out: &mut impl Write) -> Result<(), Error> {
+    if dir.join(series::FILE).exists() {
+        return render_campaign(args, dir, out);
+    }
+    let results = report::load(dir).map_err(Error::Load)?;
+    report::write_all(&results, dir).map_err(Error::Write)?;
+    printed((args, dir), &results, || report::text(&results), out)
 }
 
 /// The same for a campaign.
-fn render_campaign(args: &Args, out: &mut impl Write) -> Result<(), Error> {
-    let campaign = Series::load(&args.dir).map_err(Error::Campaign)?;
-    let table = report::series::table(&campaign, &args.dir);
-    report::series::write_all(&campaign, &table, &args.dir).map_err(Error::Write)?;
-    printed(args, &table, || report::series::text(&campaign, &table), out)
+fn render_campaign(args: &Args, dir: &Path, out: &mut impl Write) -> Result<(), Error> {
+    let campaign = Series::load(dir).map_err(Error::Campaign)?;
+    let table = report::series::table(&campaign, dir);
+    report::series::write_all(&campaign, &table, dir).map_err(Error::Write)?;
+    printed((args, dir), &table, || report::series::text(&campaign, &table), out)
+}
+
+/// One page for all that can be read; the others are told and left out.
+fn render_index(args: &Args, dirs: &[PathBuf], out: &mut impl Write) -> Result<PathBuf, Error> {
+    let beside = || dirs.first().and_then(|dir| dir.parent()).unwrap_or(Path::new("")).join("index.html");
+    let page = args.index.clone().unwrap_or_else(beside);
+    let base = page.parent().unwrap_or(Path::new(""));
+    let (mut entries, mut last) = (Vec::new(), None);
+    for dir in dirs {
+        match report::load(dir) {
+            Ok(results) => {
+                let directory = dir.strip_prefix(base).unwrap_or(dir).display().to_string();
+                entries.push(Entry { directory, results });
+            }
+            Err(error) => {
+                // Without standard error there is nobody to tell.
+                let _ = writeln!(io::stderr(), "sextant: left out: {error}");
+                last = Some(error);
+            }
+        }
+    }
+    if let (true, Some(error)) = (entries.is_empty(), last) {
+        return Err(Error::Nothing(error));
+    }
+    let count = entries.len();
+    std::fs::write(&page, report::index::html(entries)).map_err(Error::Write)?;
+    let words = format!("{} of {} results: {}\n", count, dirs.len(), page.display());
+    unless_closed(out.write_all(words.as_bytes()))?;
+    Ok(page)
 }
 
 /// Prints the record, or what a person reads.
 fn printed(
-    args: &Args,
+    (args, dir): (&Args, &Path),
     record: &impl Serialize,
     text: impl FnOnce() -> String,
     out: &mut impl Write,
@@ -98,10 +151,14 @@ fn printed(
     let printed = if args.json {
         serde_json::to_writer_pretty(&mut *out, record).map_err(io::Error::from).and_then(|()| writeln!(out))
     } else {
-        write!(out, "{}\nReport: {}\n", text(), args.dir.join("report.html").display())
+        write!(out, "{}\nReport: {}\n", text(), dir.join("report.html").display())
     };
-    match printed {
-        // A reader such as `head` may have had enough.
+    unless_closed(printed)
+}
+
+/// A reader such as `head` may have had enough.
+fn unless_closed(written: io::Result<()>) -> Result<(), Error> {
+    match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(Error::Write),
     }

@@ -12,6 +12,7 @@ mod csv;
 mod figures;
 mod goals;
 mod html;
+pub mod index;
 mod latex;
 mod load;
 mod method;

@@ -180,7 +180,7 @@ fn bad_descriptions_and_records_are_one_line() {
         assert!(!out.exists(), "nothing was begun");
     }
     for (arguments, words) in [
-        (&["campaign", "run", "dns46"][..], "dns64-shootout, p001-threads"),
+        (&["campaign", "run", "dns46"][..], "dns64-shootout, p000-scaleup"),
         (&["campaign", "resume", base.path().to_str().unwrap()], "holds no campaign.json"),
     ] {
         let output = sextant(arguments);
@@ -240,4 +240,40 @@ fn a_full_disk_is_named_and_what_was_measured_stays() {
     assert!([Some(1), Some(3)].contains(&output.status.code()), "{:?} {text}", output.status);
     assert!(text.contains("No space left on device") || text.contains("measurements failed"), "{text}");
     assert!(!text.contains("panicked"), "{text}");
+}
+
+#[test]
+fn two_commands_are_measured_in_turns_and_compared() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (_auth, address) = server();
+    let out = base.path().join("ab");
+    let out = out.to_str().unwrap();
+    let search = |rate: &str| {
+        format!(
+            "search --server {address} --search fixed --max-rate {rate} --min-rate 100 --duration 0.1 --repetitions 2"
+        )
+    };
+    let output = sextant(&["campaign", "ab", &search("200"), &search("200"), "--rounds", "2", "--out", out]);
+    let series = Series::load(Path::new(out)).unwrap();
+    if series.visits.iter().any(|visit| visit.state != VisitState::Complete) {
+        println!("SKIPPED: the machine was too busy to measure: {:?}", series.visits);
+        return;
+    }
+    let cells: String = series.visits.iter().map(|visit| visit.cell.as_str()).collect();
+    assert_eq!(cells, "ABBA");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("Inconclusive: ") || text.contains("Same: "), "{text}{}", stderr(&output));
+    assert!(text.contains("--cells A,B"), "{text}");
+    let again = sextant(&["compare", out, "--cells", "A,B", "--json"]);
+    let pair: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&pair["a"]["summary"]["n"], &pair["b"]["summary"]["n"]), (&4.into(), &4.into()), "{pair}");
+    for (cells, reason) in [("A,C", "no cell 'C': there are A, B"), ("A", "--cells compares two cells")] {
+        let refused = sextant(&["compare", out, "--cells", cells]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains(reason), "{}", stderr(&refused));
+    }
+    let wrong = sextant(&["campaign", "ab", "rm --all", "bench"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("write bench, search, trial, preflight"), "{}", stderr(&wrong));
 }

@@ -11,6 +11,7 @@ mod echo;
 mod faults;
 mod lab;
 mod outputs;
+mod page;
 mod peers;
 mod preflight;
 mod running;

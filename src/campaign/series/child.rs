@@ -23,6 +23,8 @@ pub(super) enum Ended {
     Complete,
     /// Without; why.
     Failed(String),
+    /// With a trial that the Tester or the machine spoilt: how. Another one may be better.
+    Void(String),
     /// The user ended the campaign.
     Interrupted,
 }
@@ -56,7 +58,7 @@ pub(super) fn visit(
     let measured = status.success() || (may_fail && status.code() == Some(1));
     match Visited::load(arguments, directory).map(|visited| visited.check()) {
         Ok(Ok(())) if measured => return Ok(Ended::Complete),
-        Ok(Err(Some(why))) if !stop.load(Ordering::Relaxed) => return Ok(Ended::Failed(why)),
+        Ok(Err(Some(why))) if !stop.load(Ordering::Relaxed) => return Ok(Ended::Void(why)),
         _ => {}
     }
     if stop.load(Ordering::Relaxed) {

@@ -3,6 +3,7 @@
 //! A visit is an ordinary command line of this program. So whatever ends one of them (a crash, a server that dies, want of
 //! memory) costs that one alone, anybody can repeat it, and a campaign that was broken off goes on where it was.
 
+mod cell;
 mod child;
 mod description;
 mod figures;
@@ -11,6 +12,7 @@ mod run;
 mod visited;
 mod visits;
 
+pub use cell::joined;
 pub use description::{COMMANDS, Description, DescriptionError, Form};
 pub use figures::{Figure, Published};
 pub use record::{FILE, SCHEMA, Series, SeriesError, Visit, VisitState};

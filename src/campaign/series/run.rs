@@ -63,20 +63,15 @@ impl Campaign {
         }
     }
 
-    /// Makes every visit that is still to be made.
+    /// Makes every visit that is still to be made; those that the machine spoilt are made once more, at the end.
     ///
     /// # Errors
     /// The record cannot be written: the disk is full or gone. What was measured stays.
     pub fn run(mut self) -> io::Result<(Series, Outcome)> {
         let open: Vec<usize> = self.series.open().collect();
         self.save()?;
-        for (done, &index) in open.iter().enumerate() {
-            if self.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let left = Duration::from_secs_f64(self.series.forecast_s(open[done..].iter().copied()).max(0.0));
-            self.make(index, done + 1, open.len(), left)?;
-        }
+        let void = self.make_all(&open)?;
+        self.make_all(&void)?;
         self.bar.finish_and_clear();
         let interrupted = self.stop.load(Ordering::Relaxed);
         if !interrupted {
@@ -90,7 +85,23 @@ impl Campaign {
         Ok((self.series, outcome))
     }
 
-    fn make(&mut self, index: usize, number: usize, of: usize, left: Duration) -> io::Result<()> {
+    /// Makes these visits; returns those that were spoilt.
+    fn make_all(&mut self, open: &[usize]) -> io::Result<Vec<usize>> {
+        let mut void = Vec::new();
+        for (done, &index) in open.iter().enumerate() {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let left = Duration::from_secs_f64(self.series.forecast_s(open[done..].iter().copied()).max(0.0));
+            if self.make(index, done + 1, open.len(), left)? {
+                void.push(index);
+            }
+        }
+        Ok(void)
+    }
+
+    /// Makes one visit; whether it was spoilt.
+    fn make(&mut self, index: usize, number: usize, of: usize, left: Duration) -> io::Result<bool> {
         let (name, directory) = self.begin(index)?;
         let (arguments, forecast_s) = {
             let visit = &self.series.visits[index];
@@ -107,14 +118,14 @@ impl Campaign {
         };
         let log = directory.with_extension("log");
         let ended = child::visit(&arguments, &directory, &log, longest, &self.stop, tick)?;
-        let took = started.elapsed();
+        let (took, is_void) = (started.elapsed(), matches!(ended, Ended::Void(_)));
         let visit = &mut self.series.visits[index];
         visit.state = match ended {
             Ended::Complete => {
                 visit.took_s = Some(took.as_secs_f64());
                 VisitState::Complete
             }
-            Ended::Failed(reason) => VisitState::Failed(reason),
+            Ended::Failed(reason) | Ended::Void(reason) => VisitState::Failed(reason),
             Ended::Interrupted => VisitState::Pending,
         };
         let words = match &visit.state {
@@ -123,7 +134,7 @@ impl Campaign {
             _ => format!("done in {}", short_duration(took)),
         };
         self.bar.println(format!("  {number} of {of}: {name}: {words}"));
-        self.save()
+        self.save().map(|()| is_void)
     }
 
     /// Gives a visit a directory that nobody has, and notes that it is under way.

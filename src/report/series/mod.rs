@@ -3,6 +3,7 @@
 mod chart;
 mod page;
 mod rows;
+mod scaleup;
 mod text;
 
 use std::io;

@@ -4,11 +4,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{rates, values};
 use super::rows::{Row, Table};
+use super::scaleup::scale_up;
 use super::text::{drift, heads, published, remarks};
 use crate::campaign::series::{SENTINEL, Series, VisitState};
 use crate::report::html::{Cell, Column, POLICY, facts, figure, table as sortable};
 use crate::report::number::{NONE, real, seconds};
-use crate::report::svg::STYLE;
+use crate::report::svg::{STYLE, Size};
 use crate::report::words::instant;
 
 /// Charts of figures at most.
@@ -64,6 +65,9 @@ fn result(series: &Series, table: &Table) -> Markup {
         p { (series.about.trim()) }
         @if table.rows.iter().any(|row| row.summary.is_some()) {
             (figure(|size| rates(&table.rows, size), &caption))
+        }
+        @if scale_up(&table.rows, Size::Wide).is_some() {
+            (figure(|size| scale_up(&table.rows, size), &html! { "Median rates by the number of the server's processors." }))
         }
         @for (at, of) in table.figures.iter().enumerate().take(CHARTS_MAX) {
             (figure(|size| values(&table.rows, at, of, size), &html! { (of.name) ", every visit, and the median." }))

@@ -152,7 +152,7 @@ fn drift_pct(rates: &[f64]) -> Option<f64> {
 }
 
 impl Row {
-    fn new(cell: &str, settings: &[(String, String)]) -> Self {
+    pub(super) fn new(cell: &str, settings: &[(String, String)]) -> Self {
         Self {
             cell: cell.to_owned(),
             settings: settings.to_vec(),

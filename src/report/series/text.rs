@@ -12,6 +12,9 @@ use crate::report::text::wrapped;
 const RATES: [&str; 7] =
     ["runs", "median, q/s", "of the first", "P1", "P99", "dispersion, %", "CPU, us/query"];
 
+/// Cells with the same remark that are named.
+const NAMED_MAX: usize = 4;
+
 /// A cell of the table: as it is written, and the number that it is.
 pub(super) type Shown = (String, Option<f64>);
 
@@ -56,6 +59,26 @@ pub(super) fn remarks(row: &Row) -> String {
     let limited = row.limits.iter().map(|cause| format!("limited by: {}", shortened(cause, 80)));
     let troubles = row.troubles.iter().map(|trouble| shortened(trouble, 300));
     limited.chain(troubles).collect::<Vec<_>>().join("; ")
+}
+
+/// Remarks with the cells that have them, those with the same together.
+fn remarks_together(rows: &[Row]) -> Vec<(String, String)> {
+    let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
+    for row in rows {
+        let remark = remarks(row);
+        match groups.iter_mut().find(|(_, of_group)| *of_group == remark) {
+            _ if remark.is_empty() => {}
+            Some((cells, _)) => cells.push(&row.cell),
+            None => groups.push((vec![&row.cell], remark)),
+        }
+    }
+    let name = |cells: &[&str]| {
+        let named: Vec<String> = cells.iter().take(NAMED_MAX).map(|cell| shortened(cell, 40)).collect();
+        let more = cells.len() - named.len();
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{rest}", named.join(", "))
+    };
+    groups.into_iter().map(|(cells, remark)| (name(&cells), remark)).collect()
 }
 
 /// How steady the machine was, where the same was measured several times.
@@ -106,7 +129,9 @@ pub fn text(series: &Series, table: &Table) -> String {
     let mut out = format!("{}, {} form, on {}\n\n", series.title, series.form.name(), series.machine);
     let heads = heads(table);
     let written = |row: &Row| cells(row, table).into_iter().map(|(text, _)| text).collect();
-    let rows: Vec<Vec<String>> = table.rows.iter().map(written).collect();
+    // What was not measured is named below.
+    let has_values = |row: &&Row| cells(row, table).iter().any(|(_, value)| value.is_some());
+    let rows: Vec<Vec<String>> = table.rows.iter().filter(has_values).map(written).collect();
     let width = |column: usize| {
         let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         longest.max(heads[column].chars().count())
@@ -121,8 +146,8 @@ pub fn text(series: &Series, table: &Table) -> String {
     line(&heads);
     rows.iter().for_each(|row| line(row));
     out.push('\n');
-    for row in table.rows.iter().filter(|row| !remarks(row).is_empty()) {
-        out += &wrapped(&format!("  {}: ", shortened(&row.cell, 40)), &remarks(row), 6);
+    for (cells, remark) in remarks_together(&table.rows) {
+        out += &wrapped(&format!("  {cells}: "), &remark, 6);
     }
     out.push('\n');
     if let Some(drift) = drift(table) {
@@ -150,4 +175,24 @@ pub fn markdown(series: &Series, table: &Table) -> String {
         out += &format!("- {line}\n");
     }
     printable(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_cells_have_in_common_is_said_once() {
+        let row = |cell: &str, trouble: &str| {
+            let mut row = Row::new(cell, &[]);
+            row.troubles = vec![trouble.to_owned()];
+            row
+        };
+        let mut rows: Vec<Row> = ["a", "b", "c", "d", "e", "f"].map(|cell| row(cell, "not here")).into();
+        rows.insert(2, row("x", "failed"));
+        rows.push(Row::new("fine", &[]));
+        let together = remarks_together(&rows);
+        assert_eq!(together[0], ("a, b, c, d and 2 more".to_owned(), "not here".to_owned()));
+        assert_eq!(together[1..], [("x".to_owned(), "failed".to_owned())]);
+    }
 }

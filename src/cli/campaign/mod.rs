@@ -1,5 +1,7 @@
 //! `sextant campaign`: many measurements as a file says, and their report.
 
+mod ab;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +28,8 @@ Examples:
   sextant campaign run dns64-shootout                  the quick form
   sextant campaign run p003-dispersion --preset full   as the paper did it
   sextant campaign run mine.toml                       your own; begin with: sextant campaign show dns64-shootout
+  sextant campaign ab 'bench --peer dns64d' 'bench --peer unbound' --rounds 4
+      A and B in turns, and whether B is better, worse or the same
   sextant campaign resume results/2025-07-31T140211Z-dns64-shootout
 Exit codes: 0 all measured, 1 some measurements failed, 2 bad usage or description, 3 ended early, or the disk is full")]
 pub struct CampaignArgs {
@@ -55,6 +59,8 @@ enum Action {
         #[command(flatten)]
         shown: Shown,
     },
+    /// Make two measurements in turns, and say whether the second is better
+    Ab(ab::AbArgs),
     /// Go on with a campaign that was broken off, and try again what failed
     Resume {
         /// Directory of the campaign
@@ -97,6 +103,7 @@ pub fn run(args: &CampaignArgs) -> Result<ExitCode, Failure> {
         }
         Action::Plan(which) => plan(which),
         Action::Run { which, out, shown } => begin(which, out.as_deref(), shown),
+        Action::Ab(args) => ab::run(args),
         Action::Resume { directory, shown } => resume(directory, shown),
     }
 }
@@ -184,8 +191,17 @@ fn plan(which: &Which) -> Result<ExitCode, Failure> {
 }
 
 fn begin(which: &Which, out: Option<&Path>, shown: &Shown) -> Result<ExitCode, Failure> {
-    let (description, text) = find(&which.name)?;
-    let visits = prepared(&which.name, &description, which.preset)?;
+    start(find(&which.name)?, which.preset, out, shown).map(|(_, code)| code)
+}
+
+/// Makes all visits; returns the campaign's directory too.
+fn start(
+    (description, text): (Description, String),
+    form: Form,
+    out: Option<&Path>,
+    shown: &Shown,
+) -> Result<(PathBuf, ExitCode), Failure> {
+    let visits = prepared(&description.name, &description, form)?;
     if let Some(directory) = out.filter(|directory| directory.join(FILE).exists()) {
         let directory = directory.display();
         let message =
@@ -203,7 +219,7 @@ fn begin(which: &Which, out: Option<&Path>, shown: &Shown) -> Result<ExitCode, F
         name: description.name,
         title: description.title,
         about: description.about,
-        form: which.preset,
+        form,
         tool: empty.tool,
         started_utc: empty.started_utc,
         finished_utc: None,
@@ -213,7 +229,8 @@ fn begin(which: &Which, out: Option<&Path>, shown: &Shown) -> Result<ExitCode, F
         visits,
         description: text,
     };
-    conduct(series, store, shown)
+    let directory = store.directory().to_path_buf();
+    conduct(series, store, shown).map(|code| (directory, code))
 }
 
 /// The machine in a few words.

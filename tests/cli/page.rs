@@ -1,0 +1,101 @@
+//! The report in a browser, opened from the disk without a network: Debian's Chromium, headless.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::running::{sextant, stderr};
+
+/// Runs first: whatever goes wrong from here on is noted.
+const WATCH: &str = r#"<script>
+const faults = [];
+addEventListener("error", (event) => faults.push("error: " + event.message));
+addEventListener("securitypolicyviolation", (event) => faults.push("refused: " + event.violatedDirective));
+</script>"#;
+
+/// Runs last: looks at the page as a person would, with the pointer, the mouse and a narrow screen.
+const LOOK: &str = concat!("<script>", include_str!("look.js"), "</script>");
+
+/// Windows in pixels: a desktop and a phone.
+const WINDOWS: [&str; 2] = ["1280,900", "390,844"];
+
+fn chromium(page: &Path, more: &[&str]) -> std::process::Output {
+    let profile = tempfile::tempdir().unwrap();
+    let profile = format!("--user-data-dir={}", profile.path().display());
+    let fixed = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
+    let quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", &profile];
+    let mut command = Command::new("chromium");
+    command.args(fixed).args(quiet).args(more).arg(format!("file://{}", page.display()));
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+/// What the look at a page finds fault with.
+fn faults(report: &Path, window: &str) -> Vec<Value> {
+    let html = fs::read_to_string(report).unwrap();
+    let html = html.replacen("<title>", &format!("{WATCH}<title>"), 1);
+    let html = html.replacen("</body>", &format!("{LOOK}</body>"), 1);
+    let copy = report.with_file_name("looked-at.html");
+    fs::write(&copy, html).unwrap();
+    let window = format!("--window-size={window}");
+    let output = chromium(&copy, &[&window, "--virtual-time-budget=5000", "--dump-dom"]);
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    let noted = page.split("data-faults=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let noted = noted.unwrap_or_else(|| panic!("the page was not looked at: {}", stderr(&output)));
+    serde_json::from_str(&noted.replace("&quot;", "\"").replace("&amp;", "&").replace("&gt;", ">")).unwrap()
+}
+
+#[test]
+fn reports_work_in_a_browser_from_the_disk() {
+    if Command::new("chromium").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("SKIPPED: chromium is not installed; install it with: apt-get install chromium");
+        return;
+    }
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let all = tempfile::tempdir().unwrap();
+    for name in ["quick", "interrupted", "hostile"] {
+        let base = tempfile::tempdir().unwrap();
+        fs::copy(fixtures.join(format!("results-{name}.json")), base.path().join("results.json")).unwrap();
+        let output = sextant(&["report", base.path().to_str().unwrap()]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let report = base.path().join("report.html");
+        for window in WINDOWS {
+            assert_eq!(faults(&report, window), Vec::<Value>::new(), "{name} at {window}");
+        }
+        fs::create_dir(all.path().join(name)).unwrap();
+        fs::copy(base.path().join("results.json"), all.path().join(name).join("results.json")).unwrap();
+        let pdf = base.path().join("report.pdf");
+        let print = format!("--print-to-pdf={}", pdf.display());
+        chromium(&report, &[&print, "--no-pdf-header-footer"]);
+        let pdf = fs::read(pdf).unwrap();
+        assert!(pdf.starts_with(b"%PDF") && pdf.len() > 10_000, "{name}: {} octets", pdf.len());
+    }
+    index(all.path());
+}
+
+/// The page of several results, one of them measured twice; what is no result is told.
+fn index(all: &Path) {
+    let again = all.join("again");
+    fs::create_dir(&again).unwrap();
+    let text = fs::read_to_string(all.join("quick/results.json")).unwrap();
+    let mut record: Value = serde_json::from_str(&text).unwrap();
+    record["started_utc"] = "2026-01-01T00:00:00Z".into();
+    fs::write(again.join("results.json"), record.to_string()).unwrap();
+    let dirs = ["quick", "again", "interrupted", "nothing"].map(|name| all.join(name).display().to_string());
+    let page = all.join("index.html");
+    let dirs: Vec<&str> = dirs.iter().map(String::as_str).collect();
+    let output = sextant(&[&["report"], &dirs[..], &["--index", page.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("left out:") && stderr(&output).contains("nothing"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("3 of 4 results: "));
+    for window in WINDOWS {
+        assert_eq!(faults(&page, window), Vec::<Value>::new(), "index at {window}");
+    }
+    let none = sextant(&["report", "/nonexistent/a", "/nonexistent/b"]);
+    assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
+}
