@@ -16,7 +16,7 @@ use net::bpf::Attached;
 use sextant::authority::{Zone, ZoneConfig};
 use sextant::lab::network::{Lab, LabSpec, Role};
 use sextant::lab::peers::authoritative::{self, ZoneSettings};
-use sextant::lab::peers::{self, Place as Where, Probe, RunningPeer, Server, start_with};
+use sextant::lab::peers::{self, Place as Where, Probe, RunningPeer, start_with};
 use sextant::output::write_to;
 use sextant::zone_file::ZoneFile;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -123,30 +123,6 @@ pub struct Running<'p> {
     peer: Option<RunningPeer>,
 }
 
-/// `sextant auth` as a child like the others.
-struct Ours;
-
-impl Server for Ours {
-    fn name(&self) -> &'static str {
-        "sextant-auth"
-    }
-    fn package(&self) -> Option<&'static str> {
-        None
-    }
-    fn program(&self) -> &'static str {
-        "sextant"
-    }
-    fn version_arguments(&self) -> &'static [&'static str] {
-        &["--version"]
-    }
-    fn parse_version<'o>(&self, output: &'o str) -> Option<&'o str> {
-        output.lines().next()?.strip_prefix("sextant ").map(str::trim)
-    }
-    fn configuration_name(&self) -> &'static str {
-        "none"
-    }
-}
-
 impl Place {
     /// Builds the lab.
     ///
@@ -221,7 +197,8 @@ impl Place {
         let peer = match subject {
             Subject::Ours(io) => {
                 let arguments = self.our_arguments(io, content);
-                start_with(&Ours, &place, &probe, &self.stop, |_| Ok((String::new(), arguments)))
+                let ours = authoritative::find("sextant").map_err(io::Error::other)?;
+                start_with(ours, &place, &probe, &self.stop, |_| Ok((String::new(), arguments)))
             }
             Subject::Peer(name) => {
                 let server = authoritative::find(name).map_err(io::Error::other)?;

@@ -3,17 +3,18 @@
 use std::time::SystemTime;
 
 use engine::record::{Results, State, Summary};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
-use super::html::{Cell, Column, POLICY, figure, table};
+use super::clean::shortened;
+use super::html::{Cell, Column, document, figure, table};
 use super::number::{count, percent, plural, real};
-use super::svg::{
-    Chart, Frame, Item, STYLE, Scale, Shape, Size, Tick, label, legend, line, shape, x_axis, y_axis,
-};
+use super::svg::{Chart, Frame, Item, Scale, Shape, Size, Tick, label, legend, line, shape, x_axis, y_axis};
 use super::words::{dut_name, instant};
 
 /// Servers in the chart at most.
 const SERVERS_MAX: usize = 12;
+/// Characters of a server's name in the chart.
+const NAME_MAX: usize = 18;
 /// A day in seconds.
 const DAY_S: f64 = 86_400.0;
 
@@ -29,44 +30,30 @@ pub struct Entry {
 /// The page; what is measured first stands first.
 pub fn html(mut entries: Vec<Entry>) -> String {
     entries.sort_by(|a, b| a.results.started_utc.cmp(&b.results.started_utc));
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="color-scheme" content="light dark";
-                title { "Results of Sextant" }
-                style { (PreEscaped(STYLE)) (PreEscaped(include_str!("html/page.css"))) }
+    let over_time = "Median rates, a line for each server that was measured twice or more.";
+    let body = html! {
+        header {
+            p.kind { "Index" }
+            h1 { (plural(entries.len(), "result", "results")) }
+        }
+        main.alone {
+            @if history(&entries, Size::Wide).is_some() {
+                section id="history" {
+                    h2 { a href="#history" { "Over time" } }
+                    (figure(|size| history(&entries, size), &html! { (over_time) }))
+                }
             }
-            body {
-                header {
-                    p.kind { "Index" }
-                    h1 { (plural(entries.len(), "result", "results")) }
+            section id="results" {
+                h2 { a href="#results" { "All results" } }
+                p.filter {
+                    label for="filter" { "Show rows with " }
+                    input id="filter" type="search" autocomplete="off";
                 }
-                main.alone {
-                    @if history(&entries, Size::Wide).is_some() {
-                        section id="history" {
-                            h2 { a href="#history" { "Over time" } }
-                            (figure(|size| history(&entries, size), &html! { "Median rates, a line for each server that was measured twice or more." }))
-                        }
-                    }
-                    section id="results" {
-                        h2 { a href="#results" { "All results" } }
-                        p.filter {
-                            label for="filter" { "Show rows with " }
-                            input id="filter" type="search" autocomplete="off";
-                        }
-                        (results(&entries))
-                    }
-                }
-                div #tip role="presentation" hidden {}
-                script { (PreEscaped(include_str!("html/page.js"))) (PreEscaped(include_str!("html/filter.js"))) }
+                (results(&entries))
             }
         }
     };
-    page.into_string()
+    document("Results of Sextant", &body, include_str!("html/filter.js"))
 }
 
 fn results(entries: &[Entry]) -> Markup {
@@ -123,7 +110,9 @@ fn lines(entries: &[Entry]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for entry in entries {
         let Some((at, summary)) = at(entry).zip(entry.results.summary.as_ref()) else { continue };
-        let server = dut_name(&entry.results);
+        // The rate of a server with a zone has nothing to do with that of a DNS64 server of the same name.
+        let zone = if entry.results.dut.zone_names.is_some() { ", zone" } else { "" };
+        let server = format!("{}{zone}", shortened(&dut_name(&entry.results), NAME_MAX));
         let point = (days(at), summary.median, entry.directory.clone());
         match lines.iter_mut().find(|line| line.server == server) {
             Some(line) => line.points.push(point),
@@ -144,7 +133,7 @@ fn history(entries: &[Entry], size: Size) -> Option<Chart> {
     let domain = (0.0, highest * 1.05);
     let ticks = Tick::of(&Scale::linear(domain, (0.0, 1.0)), 5, |rate| count(rate as u64));
     let longest = lines.iter().map(|line| line.server.chars().count()).max()?;
-    let frame = Frame::new(size, Tick::longest(&ticks), longest.min(18));
+    let frame = Frame::new(size, Tick::longest(&ticks), longest);
     let (unit, scale) = if last < 2.0 { ("hours", 24.0) } else { ("days", 1.0) };
     let x = Scale::linear((0.0, (last * scale).max(f64::MIN_POSITIVE)), (frame.left, frame.right));
     let y = Scale::linear(domain, (frame.bottom, frame.top));

@@ -68,8 +68,12 @@ fn questions(settings: &Settings) -> [(&'static str, String); 7] {
 /// # Errors
 /// They answer different questions.
 pub fn check(a: Named<'_>, b: Named<'_>) -> Result<(), Incomparable> {
-    let pairs = questions(&a.results.settings).into_iter().zip(questions(&b.results.settings));
-    let differs = pairs.into_iter().find(|((_, a), (_, b))| a != b);
+    let role = |of: Named<'_>| {
+        let is_authoritative = of.results.dut.zone_names.is_some();
+        ("a server that", if is_authoritative { "has the zone" } else { "asks others" }.to_owned())
+    };
+    let all = |of: Named<'_>| questions(&of.results.settings).into_iter().chain([role(of)]);
+    let differs = all(a).zip(all(b)).find(|((_, a), (_, b))| a != b);
     differs.map_or(Ok(()), |((what, of_a), (_, of_b))| {
         let directories = [a.name.to_owned(), b.name.to_owned()];
         Err(Incomparable::OtherQuestion { directories, what, values: [of_a, of_b] })

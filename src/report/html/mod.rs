@@ -22,7 +22,7 @@ use super::words::{dut_name, instant, took};
 pub(in crate::report) use table::{Cell, Column, facts, table};
 
 /// Nothing may be fetched, whatever the record holds.
-pub(in crate::report) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'";
 
 type Content = fn(&Results) -> Markup;
@@ -49,6 +49,23 @@ const SECTIONS: [(&str, &str, Content); 15] = [
 /// The whole page.
 pub fn html(results: &Results) -> String {
     let title = format!("{}: {} of Sextant", shortened(&dut_name(results), 80), shortened(&results.kind, 20));
+    let body = html! {
+        a.skip href="#verdict" { "To the verdict" }
+        (head(results))
+        div.columns {
+            (contents())
+            main {
+                (verdict::verdict(results))
+                @for (anchor, title, content) in SECTIONS { (section(anchor, title, &content(results))) }
+            }
+        }
+        (foot(results))
+    };
+    printable(document(&title, &body, ""))
+}
+
+/// A page of its own with our styles and scripts, and one script more; it asks nothing of the network.
+pub(in crate::report) fn document(title: &str, body: &Markup, script: &str) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -61,22 +78,13 @@ pub fn html(results: &Results) -> String {
                 style { (PreEscaped(STYLE)) (PreEscaped(include_str!("page.css"))) }
             }
             body {
-                a.skip href="#verdict" { "To the verdict" }
-                (head(results))
-                div.columns {
-                    (contents())
-                    main {
-                        (verdict::verdict(results))
-                        @for (anchor, title, content) in SECTIONS { (section(anchor, title, &content(results))) }
-                    }
-                }
-                (foot(results))
+                (body)
                 div #tip role="presentation" hidden {}
-                script { (PreEscaped(include_str!("page.js"))) }
+                script { (PreEscaped(include_str!("page.js"))) (PreEscaped(script)) }
             }
         }
     };
-    printable(page.into_string())
+    page.into_string()
 }
 
 fn head(results: &Results) -> Markup {
@@ -85,9 +93,13 @@ fn head(results: &Results) -> Markup {
     } else {
         format!(", preset {}", results.settings.preset)
     };
+    let what = match results.dut.zone_names {
+        Some(_) => "An authoritative server, as RFC 8219 9.2.1 tests an AuthDNS: ",
+        None => "DNS64 performance by RFC 8219: ",
+    };
     html! {
         header {
-            p.kind { "DNS64 performance by RFC 8219: " (results.kind) (preset) }
+            p.kind { (what) (results.kind) (preset) }
             h1 { (dut_name(results)) }
             p.when {
                 (instant(&results.started_utc))

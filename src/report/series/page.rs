@@ -1,15 +1,15 @@
 //! A campaign as one page that works without a network.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::chart::{rates, values};
 use super::rows::{Row, Table};
 use super::scaleup::scale_up;
 use super::text::{drift, heads, published, remarks};
 use crate::campaign::series::{SENTINEL, Series, VisitState};
-use crate::report::html::{Cell, Column, POLICY, facts, figure, table as sortable};
+use crate::report::html::{Cell, Column, document, facts, figure, table as sortable};
 use crate::report::number::{NONE, real, seconds};
-use crate::report::svg::{STYLE, Size};
+use crate::report::svg::Size;
 use crate::report::words::instant;
 
 /// Charts of figures at most.
@@ -17,36 +17,21 @@ const CHARTS_MAX: usize = 4;
 
 /// The whole page.
 pub fn html(series: &Series, table: &Table) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="color-scheme" content="light dark";
-                title { (series.title) ": a campaign of Sextant" }
-                style { (PreEscaped(STYLE)) (PreEscaped(include_str!("../html/page.css"))) }
-            }
-            body {
-                header {
-                    p.kind { "Campaign " (series.name) ", " (series.form.name()) " form" }
-                    h1 { (series.title) }
-                    p.when { (instant(&series.started_utc)) ", on " (series.machine) ", measured by " (series.tool) }
-                }
-                main.alone {
-                    (section("result", "Result", &result(series, table)))
-                    @if let Some(grid) = grid(&table.rows) { (section("grid", "Median rates, q/s", &grid)) }
-                    @if !table.published.is_empty() { (section("published", "What others published", &others(table))) }
-                    (section("visits", "Every visit", &visits(series)))
-                    (section("repeat", "How to repeat it", &repeat(series)))
-                }
-                div #tip role="presentation" hidden {}
-                script { (PreEscaped(include_str!("../html/page.js"))) }
-            }
+    let body = html! {
+        header {
+            p.kind { "Campaign " (series.name) ", " (series.form.name()) " form" }
+            h1 { (series.title) }
+            p.when { (instant(&series.started_utc)) ", on " (series.machine) ", measured by " (series.tool) }
+        }
+        main.alone {
+            (section("result", "Result", &result(series, table)))
+            @if let Some(grid) = grid(&table.rows) { (section("grid", "Median rates, q/s", &grid)) }
+            @if !table.published.is_empty() { (section("published", "What others published", &others(table))) }
+            (section("visits", "Every visit", &visits(series)))
+            (section("repeat", "How to repeat it", &repeat(series)))
         }
     };
-    page.into_string()
+    document(&format!("{}: a campaign of Sextant", series.title), &body, "")
 }
 
 fn section(anchor: &str, title: &str, content: &Markup) -> Markup {
