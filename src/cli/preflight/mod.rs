@@ -34,8 +34,6 @@ pub struct PreflightArgs {
     /// Measure with a reflector, too: some 15 seconds
     #[arg(long)]
     ladder: bool,
-    #[command(flatten)]
-    climb: LadderArgs,
     /// Mend what a command can mend; each is shown and asked for before it is run
     #[arg(long)]
     fix: bool,
@@ -45,6 +43,9 @@ pub struct PreflightArgs {
     /// Print JSON
     #[arg(long, conflicts_with = "fix")]
     json: bool,
+    // Last, or its headings would stand above the options after it.
+    #[command(flatten)]
+    climb: LadderArgs,
 }
 
 impl PreflightArgs {

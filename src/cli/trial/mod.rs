@@ -42,8 +42,6 @@ pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
     server: Option<SocketAddr>,
-    #[command(flatten)]
-    stand: StandArgs,
     /// Queries per second; needed unless --load has rates of its own or is a closed loop
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<u64>,
@@ -53,18 +51,21 @@ pub struct TrialArgs {
     /// Ask for random names meanwhile, so many in a second, as a random-subdomain attack does; they do not count
     #[arg(long, value_name = "N", value_parser = rate)]
     attack: Option<u64>,
-    #[command(flatten)]
-    query: QueryArgs,
-    #[command(flatten)]
-    tester: TesterArgs,
-    #[command(flatten)]
-    outputs: OutputArgs,
     /// Keep the trial and its latency histogram in this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
+    // These are last, or their headings would stand above the options after them.
+    #[command(flatten)]
+    stand: StandArgs,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    tester: TesterArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// How long a lab, a server and the Tester's readings take.
