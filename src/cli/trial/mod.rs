@@ -108,12 +108,14 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let store = store.transpose().map_err(cannot_write)?;
     // What was not measured leaves no directory behind.
     let discard = |_: &Failure| store.iter().for_each(Store::discard);
-    let tried = measure(args, tester, target, store.as_ref()).inspect_err(discard)?;
+    let (tried, written) = measure(args, tester, target, store.as_ref()).inspect_err(discard)?;
+    // The result comes whatever becomes of the other files.
     if args.json {
         print_json(&tried.trial)?;
     } else {
         print(&report::trial_text(&tried.trial))?;
     }
+    written?;
     Ok(ExitCode::from(outcome_code(tried.trial.outcome)))
 }
 
@@ -121,13 +123,13 @@ fn cannot_write(error: io::Error) -> Failure {
     Failure::new(EXIT_UNFIT, error)
 }
 
-/// Starts the server if it is to be started, asks it, and keeps the trial.
+/// Starts the server if it is to be started, asks it, and keeps the trial; and whether the other outputs were written.
 fn measure(
     args: &TrialArgs,
     mut tester: Tester,
     mut target: Target,
     store: Option<&Store>,
-) -> Result<Tried, Failure> {
+) -> Result<(Tried, Result<(), Failure>), Failure> {
     let progress = Progress::new(args.json, &tester.watch);
     let mut stand = args.stand.start(&args.query, &args.tester, (&mut tester, &mut target), &progress)?;
     let outputs = args.outputs.begin(&mut target, &tester)?;
@@ -157,6 +159,6 @@ fn measure(
             .and_then(|()| store.append_histogram("trial", &tried.trial, &tried.latency_ns))
             .map_err(cannot_write)?;
     }
-    outputs.only(&tried)?;
-    Ok(tried)
+    let written = outputs.only(&tried);
+    Ok((tried, written))
 }
