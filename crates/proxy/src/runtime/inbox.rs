@@ -1,11 +1,16 @@
 //! What other threads hand to a worker.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use net::poll::Waker;
 
 use super::worker::Adoption;
+
+/// How often is looked whether a worker goes by other settings.
+const ADOPTION_POLL: Duration = Duration::from_micros(200);
 
 /// A message to a worker.
 pub(super) enum Event {
@@ -23,11 +28,31 @@ pub(super) enum Event {
 pub(super) struct Inbox {
     events: Mutex<Vec<Event>>,
     pub waker: Waker,
+    /// The generation that the worker asks and answers by.
+    adopted: AtomicU64,
 }
 
 impl Inbox {
     pub fn new() -> io::Result<Self> {
-        Ok(Self { events: Mutex::new(Vec::new()), waker: Waker::new()? })
+        Ok(Self { events: Mutex::new(Vec::new()), waker: Waker::new()?, adopted: AtomicU64::new(0) })
+    }
+
+    /// The worker goes by this generation from now on.
+    pub fn has_adopted(&self, generation: u64) {
+        self.adopted.store(generation, Ordering::Release);
+    }
+
+    /// Waits until the worker goes by this generation, or until then; whether it does.
+    pub fn wait_adopted(&self, generation: u64, deadline: Instant) -> bool {
+        loop {
+            if self.adopted.load(Ordering::Acquire) >= generation {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(ADOPTION_POLL);
+        }
     }
 
     /// Hands a message over. Only the first of several wakes the worker.

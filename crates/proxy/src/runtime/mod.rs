@@ -20,6 +20,7 @@ use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use net::given::GivenSocket;
 use streams::{ServerTls, Streams};
@@ -43,6 +44,8 @@ use worker::{Adoption, Worker};
 
 /// Threads at most: their numbers have eight bits in the tokens of the streams.
 const THREADS_MAX: usize = 256;
+/// How long the threads may take to go by another configuration, before it is said to be in force all the same.
+const ADOPTION: Duration = Duration::from_secs(2);
 
 /// To be called when a thread ends, whatever the reason.
 pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
@@ -150,6 +153,12 @@ impl Server {
                 }
                 // Only now: the workers know the listeners when the first query comes.
                 self.listen_past_stack();
+                // What is asked after this has been told must not be answered by the old one. A thread that does not
+                // get its processor holds up nobody for ever.
+                let deadline = Instant::now() + ADOPTION;
+                for worker in &self.workers {
+                    worker.inbox.wait_adopted(self.generation, deadline);
+                }
                 Ok(())
             }
             Err(error) => {

@@ -253,8 +253,9 @@ impl Worker {
         for &number in &adoption.close {
             self.drain(number);
         }
-        let probes = adoption.probes;
+        let (probes, generation) = (adoption.probes, adoption.generation);
         let _ = self.take_listeners(adoption);
+        self.inbox.has_adopted(generation);
         if probes {
             self.look_for_loops();
         }
