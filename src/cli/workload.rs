@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dns64::{NameSpace, Range};
-use engine::pacer::Model;
+use engine::pacer::{Model, Times};
 use engine::record::Settings;
 use engine::workload::{Agent, Choice, QueryOptions, Recording, TypeMix, Variation};
 
@@ -42,6 +42,9 @@ pub struct WorkloadArgs {
     /// How --input is written
     #[arg(long, value_enum, default_value_t, requires = "input")]
     input_format: Format,
+    /// Replay --input-format timed so many times as fast [default: 1]
+    #[arg(long, value_name = "TIMES", value_parser = speed, requires = "input")]
+    speed: Option<f64>,
     /// Ask the file's queries in a random order (within 65536 of them if the file is over 256 MiB)
     #[arg(long, requires = "input")]
     shuffle: bool,
@@ -86,6 +89,11 @@ const LOAD_HELP: &str = "How the queries lie in time: constant, poisson[:SEED], 
     ramp:FROM-TO, burst:QUERIES (back to back, at the average rate); or a closed loop: closed:WINDOW (outstanding queries \
     of each thread), experiments:SLOTS[xCOUNT] (of 256 queries, as dns64perf2 makes them)";
 
+fn speed(text: &str) -> Result<f64, String> {
+    let times = text.parse().ok().filter(|times| (0.001..=1000.0).contains(times));
+    times.ok_or_else(|| "must be a number from 0.001 to 1000".to_owned())
+}
+
 fn exponent(text: &str) -> Result<f64, String> {
     let exponent = text.parse().ok().filter(|exponent| (0.01..=20.0).contains(exponent));
     exponent.ok_or_else(|| "must be a number from 0.01 to 20".to_owned())
@@ -98,6 +106,23 @@ impl WorkloadArgs {
             Model::Poisson { seed: 0 } => Model::Poisson { seed: self.seed },
             load => load,
         }
+    }
+
+    /// Whether queries are asked at the times that their file has.
+    fn replays(&self) -> bool {
+        self.input.is_some() && self.input_format == Format::Timed
+    }
+
+    /// Refuses what changes the times of a replay, or has none.
+    fn check_replay(&self) -> Result<(), Failure> {
+        let (replays, paced) = (self.replays(), self.load != Model::Constant);
+        let wrong = [
+            (replays && self.shuffle, "--shuffle: a replay asks in the order of its times; leave it out"),
+            (replays && paced, "--load: a replay has its own times; leave it out"),
+            (!replays && self.speed.is_some(), "--speed is for --input-format timed"),
+        ];
+        let found = wrong.into_iter().find(|(is_wrong, _)| *is_wrong);
+        found.map_or(Ok(()), |(_, message)| Err(Failure::new(EXIT_USAGE, message)))
     }
 
     /// Whether the names of the range are asked one after another.
@@ -178,6 +203,10 @@ impl WorkloadArgs {
     /// # Errors
     /// A load that has rates of its own, or none.
     pub fn load_for_search(&self) -> Result<Model, Failure> {
+        if self.replays() {
+            let message = "--input-format timed: a replay has no rate to search for; use sextant trial";
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
         let load = self.load();
         if load.needs_rate() {
             return Ok(load);
@@ -192,6 +221,10 @@ impl WorkloadArgs {
     /// # Errors
     /// There is none and the load needs one, or the other way round.
     pub fn rate_qps(&self, rate_qps: Option<u64>) -> Result<u64, Failure> {
+        if self.replays() {
+            let message = "--rate: a replay has its own times; leave it out, --speed makes it faster";
+            return rate_qps.map_or(Ok(1), |_| Err(Failure::new(EXIT_USAGE, message)));
+        }
         match (self.load.needs_rate(), rate_qps) {
             (true, Some(rate_qps)) => Ok(rate_qps),
             (false, None) => Ok(1),
@@ -218,9 +251,18 @@ impl WorkloadArgs {
             return Err(Failure::new(EXIT_USAGE, message));
         }
         self.check_messages(query.edns.is_some())?;
+        self.check_replay()?;
+        let (choice, times_ns) = self.choice(query.names)?;
         target.load = self.load();
+        if self.replays() {
+            let (first_ns, speed) = (times_ns.first().copied().unwrap_or(0), self.speed.unwrap_or(1.0));
+            let faster = |time_ns: &u64| ((time_ns - first_ns) as f64 / speed) as u64;
+            let times = Times::new(times_ns.iter().map(faster).collect())
+                .ok_or_else(|| Failure::new(EXIT_USAGE, "--input: no times"))?;
+            target.load = Model::Replay(times);
+        }
         target.workload.variation = Variation {
-            choice: self.choice(query.names)?,
+            choice,
             agent: self.agent,
             types: self.qtype,
             options: self.options(),
@@ -230,9 +272,11 @@ impl WorkloadArgs {
         Ok(())
     }
 
-    fn choice(&self, names: NameSpace) -> Result<Choice, Failure> {
+    /// What is asked, and when, where the queries have times.
+    fn choice(&self, names: NameSpace) -> Result<(Choice, Vec<u64>), Failure> {
         if self.repeat {
-            return Ok(Choice::OverAndOver { names: u32::try_from(names.size()).unwrap_or(u32::MAX) });
+            let names = u32::try_from(names.size()).unwrap_or(u32::MAX);
+            return Ok((Choice::OverAndOver { names }, Vec::new()));
         }
         if let Some(path) = &self.input {
             let source = Source {
@@ -243,12 +287,13 @@ impl WorkloadArgs {
             };
             return recorded(&source);
         }
-        Ok(match (self.zipf, self.random_labels, self.cached_share) {
+        let choice = match (self.zipf, self.random_labels, self.cached_share) {
             (Some(exponent), ..) => Choice::Zipf { exponent },
             (None, true, _) => Choice::RandomLabels,
             (None, false, 0) => Choice::Each,
             (None, false, share_pct) => Choice::Cached { share_pct, hot_names: self.hot_names },
-        })
+        };
+        Ok((choice, Vec::new()))
     }
 
     /// Refuses records that would leave the cache before a trial with a cached share ends.
@@ -271,7 +316,11 @@ impl WorkloadArgs {
     pub fn settings(&self, base: Settings) -> Settings {
         Settings {
             cached_share_pct: self.cached_share,
-            load: self.load().to_string(),
+            load: if self.replays() {
+                format!("replay x {}", self.speed.unwrap_or(1.0))
+            } else {
+                self.load().to_string()
+            },
             workload: self.words().join(", "),
             ..base
         }
@@ -312,7 +361,7 @@ impl WorkloadArgs {
 }
 
 /// Reads the file, and says which lines were left out.
-fn recorded(source: &Source) -> Result<Choice, Failure> {
+fn recorded(source: &Source) -> Result<(Choice, Vec<u64>), Failure> {
     let loaded = workload_file::load(source).map_err(|error| {
         let code = if matches!(error, FileError::Changed(_)) { EXIT_UNFIT } else { EXIT_USAGE };
         Failure::new(code, format!("--input: {error}"))
@@ -328,5 +377,5 @@ fn recorded(source: &Source) -> Result<Choice, Failure> {
         eprintln!("sextant: {path}: {first}; {skipped} left out {of} (--strict-input refuses them)");
     }
     let whole_messages = source.format == Format::Wire;
-    Ok(Choice::Recorded { recording: loaded.recording, whole_messages })
+    Ok((Choice::Recorded { recording: loaded.recording, whole_messages }, loaded.times_ns))
 }

@@ -27,6 +27,48 @@ pub fn question_of(line: &[u8]) -> Result<Option<Vec<u8>>, Cow<'static, str>> {
     Ok(Some(wire))
 }
 
+/// Reads `SECONDS NAME TYPE`, the type as a word or a number (`tshark -T fields`), and notes the time in ns; it must not be before
+/// `time_ns`.
+///
+/// # Errors
+/// What is wrong with the line.
+pub fn timed(line: &[u8], time_ns: &mut u64) -> Result<Option<Vec<u8>>, Cow<'static, str>> {
+    let line = line.trim_ascii();
+    if line.is_empty() || matches!(line[0], b';' | b'#') {
+        return Ok(None);
+    }
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let (time, rest) = line.split_at(end);
+    let at_ns = nanoseconds(time)
+        .ok_or("no time in seconds at its beginning: write for example '0.125 www.example.com AAAA'")?;
+    if at_ns < *time_ns {
+        return Err("its time is before that of an earlier line".into());
+    }
+    let mut words = rest.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let question = match (words.next(), words.next()) {
+        (Some(name), Some(number)) if number.iter().all(u8::is_ascii_digit) => {
+            question_of(&[name, b" TYPE", number].concat())
+        }
+        _ => question_of(rest),
+    }?;
+    *time_ns = at_ns;
+    question.map(Some).ok_or_else(|| "a time without a name".into())
+}
+
+/// Seconds with up to nine decimals that count, in ns; none beyond a century.
+fn nanoseconds(text: &[u8]) -> Option<u64> {
+    const SECONDS_MAX: u64 = 100 * 366 * 86_400;
+    let text = std::str::from_utf8(text).ok()?;
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|octet| octet.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(decimals) {
+        return None;
+    }
+    let seconds: u64 = whole.parse().ok().filter(|&seconds| seconds <= SECONDS_MAX)?;
+    let nine: String = decimals.chars().chain(std::iter::repeat('0')).take(9).collect();
+    Some(seconds * 1_000_000_000 + nine.parse::<u64>().ok()?)
+}
+
 /// A name in master-file form, with `\.` and `\DDD` (RFC 1035 5.1), on the wire.
 fn name_of(text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const LABEL: &str = "a label must have 1 to 63 octets";

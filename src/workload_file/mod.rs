@@ -48,6 +48,8 @@ pub struct Loaded {
     pub skipped: u64,
     /// The first of them.
     pub first_skipped: Option<Malformed>,
+    /// When each was asked, in ns, where the file says so; else empty.
+    pub times_ns: Vec<u64>,
 }
 
 /// Why there are no queries. Each is one line that names the file.
@@ -63,6 +65,8 @@ pub enum FileError {
     Changed(PathBuf),
     /// More than fits into memory came from standard input or a pipe.
     TooLong(PathBuf),
+    /// More than fits into memory, with times.
+    TooLongToReplay(PathBuf),
 }
 
 impl fmt::Display for FileError {
@@ -81,6 +85,12 @@ impl fmt::Display for FileError {
                     path.display()
                 )
             }
+            Self::TooLongToReplay(path) => write!(
+                f,
+                "{} holds more than {} MiB of queries with their times: replay a shorter part of it",
+                path.display(),
+                WHOLE_OCTETS_MAX >> 20
+            ),
             Self::TooLong(path) => write!(
                 f,
                 "more than {} MiB of queries came from {}, which cannot be read again: write them to a file, which is read while it is used",
@@ -112,10 +122,14 @@ fn load_up_to(source: &Source, whole_octets_max: usize) -> Result<Loaded, FileEr
     };
     let mut queries = Queries::new(input, source.format);
     let (mut arena, mut skipped, mut first_skipped) = (Arena::default(), 0, None);
+    let mut times_ns = Vec::new();
     while let Some(query) = queries.next().map_err(cannot_read)? {
         match query {
             Ok(query) => {
                 arena.push(&query);
+                if source.format == Format::Timed {
+                    times_ns.push(queries.time_ns());
+                }
             }
             Err(what) if source.strict => return Err(FileError::Malformed(source.path.clone(), what)),
             Err(what) => {
@@ -124,9 +138,12 @@ fn load_up_to(source: &Source, whole_octets_max: usize) -> Result<Loaded, FileEr
             }
         }
         if arena.octets() > whole_octets_max {
+            if source.format == Format::Timed {
+                return Err(FileError::TooLongToReplay(source.path.clone()));
+            }
             let Some(version) = before else { return Err(FileError::TooLong(source.path.clone())) };
             let recording = Recording::Stream(Arc::new(FileFeeds::new(source.clone(), version)));
-            return Ok(Loaded { recording, skipped, first_skipped });
+            return Ok(Loaded { recording, skipped, first_skipped, times_ns });
         }
     }
     if let Some(version) = before {
@@ -137,7 +154,7 @@ fn load_up_to(source: &Source, whole_octets_max: usize) -> Result<Loaded, FileEr
     }
     let order = source.shuffle.map(|seed| Arc::new(shuffled(arena.len(), seed)));
     let recording = Recording::Whole { arena: Arc::new(arena), order };
-    Ok(Loaded { recording, skipped, first_skipped })
+    Ok(Loaded { recording, skipped, first_skipped, times_ns })
 }
 
 /// Octets that are read from the file at once.
@@ -198,6 +215,29 @@ mod tests {
         assert!(load(&nothing).unwrap_err().to_string().ends_with("holds no query"));
         let missing = Source { path: "/nonexistent/queries".into(), ..nothing };
         assert!(load(&missing).unwrap_err().to_string().contains("cannot read queries from /nonexistent"));
+    }
+
+    #[test]
+    fn times_are_read_with_their_queries() {
+        let text = "# seconds\n10.5 a A\n10.500000001 b 28\n\n10.4 c A\nsoon d A\n12 e TXT\n13\n";
+        let (_file, source) = file(text);
+        let source = Source { format: Format::Timed, ..source };
+        let loaded = load(&source).unwrap();
+        assert_eq!(loaded.times_ns, [10_500_000_000, 10_500_000_001, 12_000_000_000]);
+        assert_eq!(
+            (loaded.skipped, loaded.first_skipped.unwrap().to_string()),
+            (3, "line 5: its time is before that of an earlier line".to_owned())
+        );
+        let Recording::Whole { arena, .. } = loaded.recording else { panic!("a short file") };
+        assert_eq!(arena.len(), 3);
+        assert!(load_up_to(&source, 1).unwrap_err().to_string().contains("replay a shorter part"));
+        let (_file, text) = file("a A\n");
+        assert!(
+            load(&Source { format: Format::Timed, ..text })
+                .unwrap_err()
+                .to_string()
+                .contains("no time in seconds")
+        );
     }
 
     /// Takes queries from a stream, waiting for its thread.

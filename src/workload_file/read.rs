@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-use super::line::{check_message, question_of};
+use super::line::{check_message, question_of, timed};
 
 /// How queries are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -10,6 +10,8 @@ pub enum Format {
     /// NAME and TYPE on each line, as dnsperf reads them.
     #[default]
     Text,
+    /// SECONDS, NAME and TYPE on each line: each query is asked at its time, counted from the first
+    Timed,
     /// Whole messages, each after its length in two octets (RFC 1035 4.2.2), as dnsperf -B reads them.
     Wire,
 }
@@ -41,11 +43,18 @@ pub struct Queries<R> {
     format: Format,
     number: u64,
     buffer: Vec<u8>,
+    /// The time of the last query, where queries have times, in ns.
+    time_ns: u64,
 }
 
 impl<R: BufRead> Queries<R> {
     pub fn new(input: R, format: Format) -> Self {
-        Self { input, format, number: 0, buffer: Vec::new() }
+        Self { input, format, number: 0, buffer: Vec::new(), time_ns: 0 }
+    }
+
+    /// When the query that was read last was asked, in ns; 0 where queries have no times.
+    pub fn time_ns(&self) -> u64 {
+        self.time_ns
     }
 
     /// The next query; `None` at the end.
@@ -54,7 +63,7 @@ impl<R: BufRead> Queries<R> {
     /// Those of the input.
     pub fn next(&mut self) -> io::Result<Option<Read>> {
         match self.format {
-            Format::Text => self.next_line(),
+            Format::Text | Format::Timed => self.next_line(),
             Format::Wire => self.next_message(),
         }
     }
@@ -72,7 +81,11 @@ impl<R: BufRead> Queries<R> {
                 self.input.skip_until(b'\n')?;
                 return Ok(Some(Err(self.malformed("line", &format!("over {LINE_OCTETS_MAX} octets")))));
             }
-            match question_of(&self.buffer) {
+            let question = match self.format {
+                Format::Timed => timed(&self.buffer, &mut self.time_ns),
+                _ => question_of(&self.buffer),
+            };
+            match question {
                 Ok(None) => {}
                 Ok(Some(question)) => return Ok(Some(Ok(question))),
                 Err(reason) => return Ok(Some(Err(self.malformed("line", &reason)))),

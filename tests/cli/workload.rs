@@ -107,6 +107,45 @@ fn files_and_pipes_are_asked_over_and_over() {
 }
 
 #[test]
+fn recorded_queries_are_asked_at_their_times() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let base = tempfile::tempdir().unwrap();
+    let file = base.path().join("timed");
+    // Two heaps of 50, a second apart, and a query between them; types as words and as numbers.
+    let mut text = String::from("# a capture\n");
+    for (at, queries) in [("1700000000.25", 50), ("1700000000.75", 1), ("1700000001.25", 50)] {
+        for query in 0..queries {
+            text += &format!("{at} 010-000-000-{query:03}.dns64perf.test {}\n", ["AAAA", "28"][query % 2]);
+        }
+    }
+    std::fs::write(&file, text).unwrap();
+    let input = format!("--input {} --input-format timed", file.display());
+    for (options, length_s) in [("", 1.0), ("--speed 4 --threads 2", 0.25), ("--duration 0.6", 0.6)] {
+        let duration = if options.contains("--duration") { "" } else { "--duration 60" };
+        let trial = check(&trial(&server, &format!("{input} {options} {duration}")), options);
+        let sent = if length_s == 0.6 { 51 } else { 101 };
+        assert_eq!((number(&trial, "scheduled"), number(&trial, "sent")), (sent, sent), "{options}: {trial}");
+        let took_s = trial["duration_s"].as_f64().unwrap();
+        assert!((took_s - length_s).abs() < 0.001, "{options}: {took_s}");
+        if length_s > 0.9 {
+            let most = trial.pointer("/windows/ms100/most").and_then(Value::as_u64);
+            assert!(most.is_some_and(|most| (45..=51).contains(&most)), "a heap stays one: {trial}");
+        }
+    }
+    for (options, reason) in [
+        ("--rate 5", "a replay has its own times"),
+        ("--load poisson", "a replay has its own times"),
+        ("--shuffle", "in the order of its times"),
+        ("--speed 0", "from 0.001"),
+    ] {
+        let output = trial(&server, &format!("{input} {options}"));
+        assert_eq!(output.status.code(), Some(2), "{options}");
+        assert!(stderr(&output).contains(reason), "{options}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_in_one_line() {
     let _alone = alone();
     let (_auth, server) = auth();

@@ -8,10 +8,12 @@ mod cursor;
 mod model;
 mod poisson;
 mod ramp;
+mod replay;
 mod steps;
 
 pub use cursor::Cursor;
 pub use model::{BURST_MAX, EXPERIMENT_QUERIES, Model, ModelError, SLOTS_MAX};
+pub use replay::Times;
 pub use steps::{STEPS_MAX, Steps};
 
 /// Nanoseconds in a second.
@@ -40,6 +42,10 @@ impl Schedule {
 
     /// A schedule of any model. Where the model has rates of its own, [`Schedule::rate_qps`] is their average.
     pub fn with_model(start_ns: u64, rate_qps: u64, duration_ns: u64, model: Model) -> Self {
+        let duration_ns = match model {
+            Model::Replay(times) => duration_ns.min(times.length_ns()),
+            _ => duration_ns,
+        };
         let average = |queries: u64| {
             let average = u128::from(queries) * u128::from(SECOND_NS) / u128::from(duration_ns.max(1));
             u64::try_from(average).unwrap_or(u64::MAX).max(1)
@@ -51,6 +57,10 @@ impl Schedule {
             }
             Model::Ramp { from_qps, to_qps } => {
                 let queries = ramp::count(from_qps, to_qps, duration_ns, duration_ns);
+                (average(queries), queries)
+            }
+            Model::Replay(times) => {
+                let queries = times.queries(duration_ns);
                 (average(queries), queries)
             }
             _ => {
@@ -74,6 +84,7 @@ impl Schedule {
         let offset_ns = match self.model {
             Model::Steps(steps) => steps.due_ns(n, self.duration_ns),
             Model::Ramp { from_qps, to_qps } => ramp::due_ns(from_qps, to_qps, self.duration_ns, n),
+            Model::Replay(times) => times.due_ns(n),
             Model::Burst { queries } => constant_ns(n - n % u64::from(queries.max(1)), self.rate_qps),
             _ => constant_ns(n, self.rate_qps),
         };
@@ -90,6 +101,7 @@ impl Schedule {
                 ramp::count(from_qps, to_qps, self.duration_ns, elapsed_ns.min(self.duration_ns))
                     .saturating_add(1)
             }
+            Model::Replay(times) => times.count(elapsed_ns),
             Model::Burst { queries } => {
                 constant_count(elapsed_ns, self.rate_qps).next_multiple_of(u64::from(queries.max(1)))
             }
@@ -111,12 +123,16 @@ impl Schedule {
         match self.model {
             Model::Steps(steps) => steps.rates_qps().iter().copied().max().unwrap_or(1),
             Model::Ramp { from_qps, to_qps } => from_qps.max(to_qps),
+            Model::Replay(times) => times.peak_qps(),
             _ => self.rate_qps,
         }
     }
 
     /// How many queries are due within any span of so many ns; of a Poisson process on average.
     pub fn due_within(&self, span_ns: u64) -> u64 {
+        if let Model::Replay(times) = self.model {
+            return times.most_within(span_ns);
+        }
         let at_peak = u128::from(self.peak_qps()) * u128::from(span_ns) / u128::from(SECOND_NS);
         // A whole burst is due at once, however low the rate is.
         let at_once = if let Model::Burst { queries } = self.model { queries } else { 1 };
@@ -201,6 +217,10 @@ mod tests {
                 .prop_map(|rates| { Model::Steps(Steps::new(&rates).expect("at most 16 rates above 0")) }),
             (1u64..5_000_000, 1u64..5_000_000)
                 .prop_map(|(from_qps, to_qps)| Model::Ramp { from_qps, to_qps }),
+            prop::collection::vec(0u64..2 * SECOND_NS, 1..20).prop_map(|mut instants_ns| {
+                instants_ns.sort_unstable();
+                Model::Replay(Times::new(instants_ns).expect("some, and sorted"))
+            }),
         ]
     }
 

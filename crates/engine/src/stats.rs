@@ -271,7 +271,7 @@ impl Stats {
     /// Queries that were sent in another 10 ms window than they were due in. A burst takes its time, and where it falls
     /// among the windows says nothing: of bursts it is those sent more than half such a window late.
     pub fn displaced(&self) -> u64 {
-        if matches!(self.schedule.model, Model::Burst { .. }) {
+        if matches!(self.schedule.model, Model::Burst { .. } | Model::Replay(_)) {
             return self.lateness_ns.count_between(5 * MS_NS, HISTOGRAM_MAX_NS);
         }
         let after_the_end = u64::from(self.sent_by_ms[self.sent_by_ms.len() - 1]);
@@ -291,13 +291,18 @@ impl Stats {
     /// A window is uneven only if it is off by more than one query, which a query sent a moment late can make.
     fn window(&self, length_ms: usize) -> Window {
         let nominal = self.schedule.rate_qps as f64 * length_ms as f64 / 1000.0;
-        let changing = matches!(self.schedule.model, Model::Steps(_) | Model::Ramp { .. });
+        let whole_of = |due: u64| match self.schedule.model {
+            Model::Steps(_) | Model::Ramp { .. } => due.max(1) as f64,
+            // Where hardly any query is due, one that is a moment late would count for much.
+            Model::Replay(_) => nominal.max(due as f64),
+            _ => nominal,
+        };
         let (mut worst_pct, mut squares, mut off, mut windows) = (0f64, 0f64, 0f64, 0f64);
         let (mut fewest, mut total, mut most) = (u64::MAX, 0, 0);
         for (sent, due) in self.counts(length_ms) {
             (fewest, total, most) = (fewest.min(sent), total + sent, most.max(sent));
             let deviation = sent.abs_diff(due) as f64;
-            let whole = if changing { due.max(1) as f64 } else { nominal };
+            let whole = whole_of(due);
             worst_pct = worst_pct.max(deviation / whole * 100.0);
             off += f64::from(u8::from((deviation - 1.0) / whole * 100.0 > UNEVEN_PCT));
             squares += deviation * deviation;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::replay::Times;
 use super::steps::{STEPS_MAX, Steps};
 
 /// How the queries of a trial lie in time.
@@ -31,6 +32,8 @@ pub enum Model {
         /// Queries of a burst, 1 to [`BURST_MAX`].
         queries: u32,
     },
+    /// The instants of recorded queries.
+    Replay(Times),
     /// Closed loop: each thread keeps so many queries outstanding, as dnsperf does.
     Window {
         /// 1 to [`SLOTS_MAX`].
@@ -153,6 +156,7 @@ impl fmt::Display for Model {
             }
             Self::Ramp { from_qps, to_qps } => write!(f, "ramp:{from_qps}-{to_qps}"),
             Self::Burst { queries } => write!(f, "burst:{queries}"),
+            Self::Replay(_) => f.write_str("replay"),
             Self::Window { queries } => write!(f, "closed:{queries}"),
             Self::Experiments { slots, count: None } => write!(f, "experiments:{slots}"),
             Self::Experiments { slots, count: Some(count) } => write!(f, "experiments:{slots}x{count}"),
