@@ -26,8 +26,14 @@ fn chromium(page: &Path, more: &[&str]) -> std::process::Output {
     let profile = format!("--user-data-dir={}", profile.path().display());
     let fixed = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
     let quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", &profile];
-    let mut command = Command::new("chromium");
-    command.args(fixed).args(quiet).args(more).arg(format!("file://{}", page.display()));
+    // A browser that hangs fails the test instead of holding up all others.
+    let mut command = Command::new("timeout");
+    command
+        .args(["--kill-after=5", "120", "chromium"])
+        .args(fixed)
+        .args(quiet)
+        .args(more)
+        .arg(format!("file://{}", page.display()));
     command.stdin(Stdio::null()).output().unwrap()
 }
 
