@@ -79,7 +79,7 @@ fn lost_at(trial: &Trial, places: &[&str]) -> u64 {
 fn tester_send(trial: &Trial, _: &Observation) -> Verdict {
     let unsent = lost_at(trial, &[place::UNSENT, place::OWN_SEND_ERROR]);
     let late_ns = trial.schedule_error_ns.p999;
-    // Where it still counts for nothing that windows were uneven, the trial is not void.
+    // A trial that is not void bore its uneven windows.
     let uneven_pct = if trial.outcome == Outcome::Void { trial.windows.ms10.off_pct } else { 0.0 };
     let off_schedule = !trial.closed_loop && (late_ns > LATE_NS || uneven_pct > UNEVEN_PCT);
     (unsent > 0 || off_schedule).then(|| {

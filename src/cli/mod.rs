@@ -133,7 +133,7 @@ fn forecast(arguments: &[String]) -> Result<Duration, String> {
         Command::Bench(args) => args.forecast(),
         Command::Search(args) => args.forecast(),
         Command::Trial(args) => args.forecast(),
-        Command::Preflight(args) => Ok(args.forecast()),
+        Command::Preflight(args) => args.forecast(),
         _ => return Err(format!("only {} can be parts of a campaign", COMMANDS.join(", "))),
     }
     .map_err(|failure| failure.to_string())

@@ -32,9 +32,24 @@ pub fn enter(name: &str) -> io::Result<()> {
         io::Error::new(error.kind(), what)
     };
     let namespace = File::open(format!("{DIRECTORY}/{name}")).map_err(explain)?;
+    join(&namespace).map_err(explain)
+}
+
+/// Moves the calling thread into an open namespace.
+fn join(namespace: &File) -> io::Result<()> {
     // SAFETY: the call has no memory to touch; the descriptor is open.
-    crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map_err(explain)?;
-    Ok(())
+    crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Does something in a thread of its own that has entered a namespace, and waits for it.
+fn in_thread<T: Send>(
+    enter: impl FnOnce() -> io::Result<()> + Send,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| enter().map(|()| work()));
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Does something in the namespace of a process, in a thread of its own, and waits for it.
@@ -46,13 +61,7 @@ pub fn enter(name: &str) -> io::Result<()> {
 /// If `work` does.
 pub fn within_process<T: Send>(pid: u32, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // SAFETY: the call has no memory to touch; the descriptor is open.
-            crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(|_| work())
-        });
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    in_thread(|| join(&namespace), work)
 }
 
 /// Does something in the namespace, in a thread of its own, and waits for it.
@@ -63,10 +72,7 @@ pub fn within_process<T: Send>(pid: u32, work: impl FnOnce() -> T + Send) -> io:
 /// # Panics
 /// If `work` does.
 pub fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| enter(name).map(|()| work()));
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    in_thread(|| enter(name), work)
 }
 
 /// Does it in the namespace if one is given, else at once in the calling thread.

@@ -54,7 +54,7 @@ impl Visited {
                 "the trial is void: {}",
                 trial.void.as_deref().unwrap_or("its reason is not known")
             ))),
-            Self::Ladder(record) if record.climb.is_none() => Err(Some("--ladder is missing".to_owned())),
+            Self::Ladder(record) if record.climb.is_none() => Err(None),
             Self::Trial(_) | Self::Ladder(_) => Ok(()),
         }
     }

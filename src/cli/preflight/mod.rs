@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 
 use super::common::{Failure, print, print_json};
-use super::{EXIT_FAILED, EXIT_UNFIT};
+use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::Store;
 use crate::campaign::ladder::Record;
 use crate::lab::environment::{Finding, Manifest, Severity, preflight};
@@ -49,9 +49,13 @@ pub struct PreflightArgs {
 }
 
 impl PreflightArgs {
-    /// About how long it takes.
-    pub fn forecast(&self) -> Duration {
-        if self.ladder { self.climb.forecast() } else { Duration::from_secs(1) }
+    /// About how long it takes as a part of a campaign.
+    ///
+    /// # Errors
+    /// Without the ladder nothing is measured.
+    pub fn forecast(&self) -> Result<Duration, Failure> {
+        let message = "without --ladder preflight measures nothing: add it";
+        self.ladder.then(|| self.climb.forecast()).ok_or_else(|| Failure::new(EXIT_USAGE, message))
     }
 }
 

@@ -42,15 +42,9 @@ impl Inbox {
         self.adopted.store(generation, Ordering::Release);
     }
 
-    /// Waits until the worker goes by this generation, or until then; whether it does.
-    pub fn wait_adopted(&self, generation: u64, deadline: Instant) -> bool {
-        loop {
-            if self.adopted.load(Ordering::Acquire) >= generation {
-                return true;
-            }
-            if Instant::now() >= deadline {
-                return false;
-            }
+    /// Waits until the worker goes by this generation, or until then.
+    pub fn wait_adopted(&self, generation: u64, deadline: Instant) {
+        while self.adopted.load(Ordering::Acquire) < generation && Instant::now() < deadline {
             std::thread::sleep(ADOPTION_POLL);
         }
     }
