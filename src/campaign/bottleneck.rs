@@ -6,6 +6,7 @@
 use engine::record::{Bottleneck, Observation, Outcome, Results, Trial};
 use engine::trial::place;
 
+use super::auth_probe::Probed;
 use crate::report::number::{count as grouped, plural};
 
 /// A thread above this share of a processor, in percent, is at its limit.
@@ -114,12 +115,20 @@ fn kernel(trial: &Trial, seen: &Observation) -> Verdict {
 fn auth(_: &Trial, seen: &Observation) -> Verdict {
     let (queries, answers) = (seen.auth_queries?, seen.auth_answers?);
     let drops = seen.auth_socket_drops.unwrap_or(0);
-    (drops > 0 || answers < queries).then(|| {
+    if drops > 0 || answers < queries {
         let text = format!(
             "the AuthDNS answered {} of {} queries and its sockets dropped {}",
             grouped(answers),
             grouped(queries),
             grouped(drops)
+        );
+        return Some(("AuthDNS", text));
+    }
+    let probed = Probed { asked: seen.auth_probes?, late: seen.auth_probes_late? };
+    probed.is_slow().then(|| {
+        let Probed { asked, late } = probed;
+        let text = format!(
+            "{late} of {asked} questions to the AuthDNS beside the trial had no answer after a quarter of the timeout"
         );
         ("AuthDNS", text)
     })
@@ -185,7 +194,8 @@ fn path(trial: &Trial, seen: &Observation) -> Verdict {
 }
 
 fn others(_: &Trial, seen: &Observation) -> Verdict {
-    let foreign = seen.foreign_cpu_pct.unwrap_or(0.0);
+    // Of a server whose process is unknown the own work would look like that of others.
+    let foreign = seen.foreign_cpu_pct.filter(|_| seen.dut_cpu_pct.is_some()).unwrap_or(0.0);
     let steal = seen.steal_pct.unwrap_or(0.0);
     (foreign >= FOREIGN_PCT || steal >= STEAL_PCT).then(|| {
         let text =
@@ -233,6 +243,13 @@ mod tests {
         assert_eq!(of(Observation { dut_cpu_pct: Some(180.0), ..spread.clone() }, 3), "DUT CPU");
         let unanswered = Observation { auth_answers: Some(9), ..spread };
         assert_eq!(of(unanswered.clone(), 3), "AuthDNS");
+        let slow = Observation {
+            auth_answers: Some(20),
+            auth_probes: Some(9),
+            auth_probes_late: Some(4),
+            ..unanswered.clone()
+        };
+        assert!(cause(&failed(slow, 3)).unwrap().evidence.contains("4 of 9 questions to the AuthDNS"));
         let dropped = Observation { softnet_drops: Some(1), ..unanswered };
         assert_eq!(of(dropped.clone(), 3), "NIC or kernel of this host");
         let mut trial = failed(dropped, 3);

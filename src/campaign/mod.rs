@@ -4,6 +4,8 @@
 //! [`bench`](run) repeats the search and keeps the [`Results`](engine::record::Results) on disk after every trial;
 //! [`series`] runs many of them.
 
+mod account;
+mod auth_probe;
 mod bench;
 mod bottleneck;
 pub mod certificate;
@@ -23,7 +25,7 @@ mod watch;
 pub use bench::{Bench, Ended, empty_results, observes, run};
 pub use plan::{Plan, Preset, SECOND_NS};
 pub use progress::{Doing, Progress, short_duration};
-pub use reach::{Unreached, reach, reachable};
+pub use reach::{Unreached, reach};
 pub use selftest::{Certification, selftest_timeout_ns};
 pub use site::{DUT_PORT, LoopError, Looped, PathChoice, Site, Wanted, auth_cpus, loop_back};
 pub use store::Store;

@@ -1,7 +1,7 @@
 //! Whether a server answers at all, before queries are poured on it.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -119,14 +119,4 @@ fn ask(socket: &UdpSocket, workload: &Workload, id: u16) -> std::io::Result<bool
     let reply = &reply[..received];
     let replied = reply.first_chunk().map(|octets| u16::from_be_bytes(*octets));
     Ok(replied.is_some_and(|replied| replied <= id) && reply.get(2).is_some_and(|flags| flags & 0x80 != 0))
-}
-
-/// For a wildcard the loopback address of its family: where this machine reaches it.
-pub fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    (ip, listen.port()).into()
 }

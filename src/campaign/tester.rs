@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use engine::pacer::{Model, Schedule};
 use engine::querylog::QueryLog;
 use engine::record::{Outcome, Trial};
-use engine::trial::{OwnFaults, Tolerance, Validity, attribute_loss, conclude, excuse_drops, place};
+use engine::trial::{OwnFaults, Tolerance, Validity, conclude};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use net::clock::Distance;
@@ -19,11 +19,12 @@ use net::link::device_to;
 use net::measure::{self, Measured};
 use net::transport::{self, Backend, Sources, UdpConfig, Unavailable};
 
-use super::bottleneck;
+use super::account::{Reading, attribute, excuse};
 use super::watch::Watch;
-use crate::authority::{Authority, Counters};
+use super::{auth_probe, bottleneck};
+use crate::authority::Authority;
 use crate::lab::environment::Memory;
-use crate::lab::observe::{Observation as Seen, Observer, Snapshot};
+use crate::lab::observe::Observer;
 
 /// Whom to ask, and what to expect.
 #[derive(Clone, Debug)]
@@ -186,10 +187,6 @@ pub struct Tester {
     pub namespace: Option<String>,
 }
 
-/// Other programs that use more of a processor than this, in percent, may make any trial fail.
-const FOREIGN_PCT: f64 = 20.0;
-/// So may a hypervisor that takes more than this.
-const STEAL_PCT: f64 = 5.0;
 /// The names that shall be cached are asked at this rate at most, in q/s: any server can follow.
 const WARM_UP_QPS: u64 = 2000;
 /// So often at most, as a datagram may get lost.
@@ -234,7 +231,9 @@ impl Tester {
         let device = device_to(target.server).ok();
         let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
-        let measured = self.measure(&plan, auth, &workload).map_err(MeasureError::Io)?;
+        let (measured, probed) =
+            auth_probe::beside(auth, target, &self.watch.live, || self.measure(&plan, auth, &workload));
+        let measured = measured.map_err(MeasureError::Io)?;
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
         self.next_name = workload.first_name_after(measured.schedule.queries);
 
@@ -259,7 +258,7 @@ impl Tester {
         trial.first_name = workload.spec().first_name;
         trial.icmp_errors = measured.icmp_errors;
         trial.io = measured.fallback.map_or(io.clone(), |fallback| format!("{io}: {fallback}"));
-        attribute(&mut trial, (seen, traffic), target, own_account);
+        attribute(&mut trial, (seen, traffic, probed), target, own_account);
         if !measured.interrupted {
             excuse(&mut trial, target.pid.is_some());
         }
@@ -404,117 +403,5 @@ impl Tester {
     /// Whether the user asked to end.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
-    }
-}
-
-/// The counters at one instant.
-struct Reading {
-    machine: Snapshot,
-    auth: Option<Counters>,
-}
-
-impl Reading {
-    fn take(observer: &Observer, auth: Option<&Auth>) -> Self {
-        Self { machine: observer.snapshot(), auth: auth.map(|auth| auth.authority.counters()) }
-    }
-
-    fn since(&self, earlier: &Self) -> (Seen, Option<Traffic>) {
-        let traffic = self.auth.zip(earlier.auth).map(|(now, then)| {
-            let answers = |counters: &Counters| counters.udp.answers + counters.tcp.answers;
-            let queries = |counters: &Counters| counters.udp.queries() + counters.tcp.queries();
-            Traffic {
-                queries: queries(&now) - queries(&then),
-                answers: answers(&now) - answers(&then),
-                drops: now.udp_socket_drops - then.udp_socket_drops,
-            }
-        });
-        (self.machine.since(&earlier.machine), traffic)
-    }
-}
-
-/// What the AuthDNS did during a trial.
-struct Traffic {
-    queries: u64,
-    answers: u64,
-    drops: u64,
-}
-
-/// Puts the counters of the machine and of the AuthDNS to the trial's account; those of the device not where the back-end
-/// has an account of its own.
-fn attribute(trial: &mut Trial, (seen, auth): (Seen, Option<Traffic>), target: &Target, own_account: bool) {
-    let mut observation = seen.to_record(trial.sent, target.server.port());
-    if let Some(auth) = auth {
-        observation.auth_queries = Some(auth.queries);
-        observation.auth_answers = Some(auth.answers);
-        observation.auth_socket_drops = Some(auth.drops);
-        observation.auth_queries_per_query =
-            (trial.sent > 0).then(|| auth.queries as f64 / trial.sent as f64);
-    }
-    // The server works while queries come; the time in which the Measurer only listens would water its load down.
-    let scale = observation.elapsed_s / trial.duration_s.max(f64::MIN_POSITIVE);
-    observation.dut_cpu_pct = observation.dut_cpu_pct.map(|pct| pct * scale);
-    observation.dut_hottest_thread_pct =
-        observation.dut_hottest_thread_pct.map(|pct| (pct * scale).min(100.0));
-    let (softnet_drops, discards) = seen.kernel_drops();
-    let discards = if own_account { 0 } else { discards };
-    let auth_drops = observation.auth_socket_drops.unwrap_or(0);
-    for (place, drops) in [
-        (place::SERVER_SOCKET_DROP, observation.dut_socket_drops.unwrap_or(0)),
-        (place::AUTH_SOCKET_DROP, auth_drops),
-        (place::SOFTNET_DROP, softnet_drops),
-        (place::OWN_DEVICE_DROP, discards),
-    ] {
-        attribute_loss(trial, place, drops);
-    }
-    let drops = [("the AuthDNS's sockets", auth_drops), ("the device of the queries", discards)];
-    excuse_drops(trial, &drops, target.validity);
-    trial.observation = Some(observation);
-}
-
-/// A failure while others used the processors is not the server's: it is void. A pass is a pass all the more. Of a
-/// server whose process is unknown the own work would look like that of others, so then only the hypervisor's counts.
-fn excuse(trial: &mut Trial, server_is_known: bool) {
-    let Some(seen) = &trial.observation else { return };
-    let foreign_pct = seen.foreign_cpu_pct.filter(|_| server_is_known).unwrap_or(0.0);
-    let steal_pct = seen.steal_pct.unwrap_or(0.0);
-    if foreign_pct < FOREIGN_PCT && steal_pct < STEAL_PCT {
-        return;
-    }
-    let what = format!(
-        "other programs used {foreign_pct:.0} % of a processor and the hypervisor took {steal_pct:.0} %"
-    );
-    match (&mut trial.void, trial.outcome) {
-        (Some(void), _) => void.push_str(&format!(" ({what})")),
-        (None, Outcome::Fail) => {
-            trial.outcome = Outcome::Void;
-            trial.void = Some(format!("the machine was not the server's alone: {what}"));
-        }
-        (None, _) => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use engine::record::Observation;
-
-    fn excused(outcome: Outcome, foreign_pct: f64, server_is_known: bool) -> Trial {
-        let seen = Observation { foreign_cpu_pct: Some(foreign_pct), ..Observation::default() };
-        let mut trial = Trial { outcome, observation: Some(seen), ..Trial::default() };
-        excuse(&mut trial, server_is_known);
-        trial
-    }
-
-    #[test]
-    fn failures_under_foreign_load_are_void_and_passes_stand() {
-        let failed = excused(Outcome::Fail, 60.0, true);
-        assert!(failed.outcome == Outcome::Void && failed.void.unwrap().contains("60 % of a processor"));
-        assert_eq!(excused(Outcome::Fail, 5.0, true).outcome, Outcome::Fail);
-        assert_eq!(excused(Outcome::Pass, 60.0, true).outcome, Outcome::Pass);
-        assert_eq!(
-            excused(Outcome::Fail, 60.0, false).outcome,
-            Outcome::Fail,
-            "it may be the server's own work"
-        );
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -274,6 +275,13 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
         return Err("must be from 0.001 to 86400 seconds".into());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Reads the number of a process of this machine.
+pub fn process(text: &str) -> Result<u32, String> {
+    let pid: u32 = text.parse().map_err(|_| "must be the number of a process".to_owned())?;
+    let there = Path::new("/proc").join(pid.to_string()).is_dir();
+    if there { Ok(pid) } else { Err("there is no such process on this machine".to_owned()) }
 }
 
 /// Reads a rate in q/s.

@@ -8,11 +8,11 @@ use clap::Args;
 use engine::record::Dut;
 
 use super::certificates::CertificateArgs;
-use super::common::{Failure, QueryArgs, TesterArgs};
+use super::common::{Failure, QueryArgs, TesterArgs, process};
 use super::measurement::{Conduct, SearchOptions, conduct};
 use super::outputs::OutputArgs;
 use crate::campaign::certificate::Conditions;
-use crate::campaign::{Progress, empty_results, reach};
+use crate::campaign::{Progress, Target, empty_results, reach};
 use crate::lab::environment::Manifest;
 
 /// Options of `sextant search`.
@@ -27,6 +27,9 @@ pub struct SearchArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT")]
     server: SocketAddr,
+    /// Its process, if it is on this machine: its processor time, memory and sockets' drops are then read
+    #[arg(long, value_name = "PID", value_parser = process)]
+    pid: Option<u32>,
     #[command(flatten)]
     search: SearchOptions,
     #[command(flatten)]
@@ -59,7 +62,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let plan = args.search.plan(args.query.timeout_ns())?;
     let tester = args.tester.tester(args.query.first_name())?;
     args.query.workload.load_for_search()?;
-    let mut target = args.query.target(args.server, plan.listen_ns);
+    let mut target = Target { pid: args.pid, ..args.query.target(args.server, plan.listen_ns) };
     args.query.workload.apply(&args.query, &mut target)?;
     let store = args.search.store("search")?;
     reach(&target, &tester).inspect_err(|_| store.discard())?;

@@ -197,6 +197,11 @@ fn observation(seen: &Observation) -> String {
     row("queries at the AuthDNS", seen.auth_queries.map(count));
     row("answers of the AuthDNS", seen.auth_answers.map(count));
     row("  dropped at its sockets", seen.auth_socket_drops.map(count));
+    let probed = seen.auth_probes.zip(seen.auth_probes_late);
+    row(
+        "AuthDNS late for the Tester",
+        probed.map(|(asked, late)| format!("{} of {}", count(late), count(asked))),
+    );
     row("AuthDNS queries per query", seen.auth_queries_per_query.map(|ratio| real(ratio, 3)));
     if out.is_empty() { out } else { format!("\nProcessors (of one) and counters\n{out}") }
 }

@@ -115,45 +115,192 @@ fn own_sockets_without_room_are_the_cause() {
     assert_eq!(told["cause"]["cause"], "Tester receive", "{told}");
 }
 
+/// A trial in a lab of its own, with dns64d and sockets, that something befalls once it is under way.
+struct Befallen {
+    asking: Child,
+    namespace: String,
+}
+
+impl Befallen {
+    fn new(options: &[&str]) -> Self {
+        let lab = ["trial", "--peer", "dns64d", "--path", "lab", "--io", "udp", "--auth-io", "udp", "--json"];
+        let asking = command(&[&lab[..], options].concat()).spawn().unwrap();
+        let trial = Self { namespace: format!("sextant-{}-", asking.id()), asking };
+        let begun = Instant::now();
+        while trial.packets_out() < 400 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the trial does not begin");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        trial
+    }
+
+    fn packets_out(&self) -> u64 {
+        let namespace = format!("{}dut", self.namespace);
+        let link = ["-n", &namespace, "-s", "-j", "link", "show", "tester0"];
+        let output = Command::new("ip").args(link).output().unwrap();
+        let told: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+        told.and_then(|told| told[0]["stats64"]["tx"]["packets"].as_u64()).unwrap_or(0)
+    }
+
+    /// Runs `ip` in the namespace of a role.
+    fn ip(&self, role: &str, arguments: &[&str]) {
+        let namespace = format!("{}{role}", self.namespace);
+        assert!(Command::new("ip").args(["-n", &namespace]).args(arguments).status().unwrap().success());
+    }
+
+    fn end(self) -> Value {
+        let output = self.asking.wait_with_output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)))
+    }
+}
+
 #[test]
 fn answers_that_get_lost_on_the_way_are_the_paths() {
     if !can() {
         return;
     }
     let _alone = alone();
-    let arguments = [
-        "trial",
-        "--peer",
-        "dns64d",
-        "--path",
-        "lab",
-        "--io",
-        "udp",
-        "--rate",
-        "400",
-        "--duration",
-        "6",
-        "--json",
-    ];
-    let asking = command(&arguments).spawn().unwrap();
-    let namespace = format!("sextant-{}-dut", asking.id());
-    let packets_out = || {
-        let output =
-            Command::new("ip").args(["-n", &namespace, "-s", "-j", "link", "show", "tester0"]).output();
-        let told: Option<Value> = serde_json::from_slice(&output.unwrap().stdout).ok();
-        told.and_then(|told| told[0]["stats64"]["tx"]["packets"].as_u64()).unwrap_or(0)
-    };
-    let begun = Instant::now();
-    // The trial is under way.
-    while packets_out() < 400 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the trial does not begin");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let trial = Befallen::new(&["--rate", "400", "--duration", "6"]);
     let nobody = ["neighbour", "replace", "2001:2:0:12::1", "lladdr", "02:00:00:00:00:99", "dev", "tester0"];
-    let replaced = Command::new("ip").args(["-n", &namespace]).args(nobody).status().unwrap();
-    assert!(replaced.success());
-    let output = asking.wait_with_output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    trial.ip("dut", &nobody);
+    let told = trial.end();
     assert!(told["answered"].as_u64() >= Some(300) && told["lost"].as_u64() > Some(0), "{told}");
     assert_eq!(told["cause"]["cause"], "path", "{told}");
+}
+
+#[test]
+fn an_authdns_that_does_not_answer_in_time_is_the_cause() {
+    if !can() {
+        return;
+    }
+    let _alone = alone();
+    let trial = Befallen::new(&["--rate", "400", "--duration", "6"]);
+    trial.ip("auth", &["link", "set", "dut0", "down"]);
+    let told = trial.end();
+    assert_eq!(told["outcome"], "void", "{told}");
+    assert_eq!(told["cause"]["cause"], "AuthDNS", "{told}");
+    let seen = &told["observation"];
+    assert!(seen["auth_probes_late"].as_u64() >= Some(2), "{told}");
+    assert!(seen["auth_probes"].as_u64() > seen["auth_probes_late"].as_u64(), "{told}");
+}
+
+/// The length of the kernel's backlog, put back when dropped.
+struct Backlog(String);
+
+impl Backlog {
+    const FILE: &str = "/proc/sys/net/core/netdev_max_backlog";
+
+    fn short() -> Self {
+        let before = std::fs::read_to_string(Self::FILE).unwrap();
+        std::fs::write(Self::FILE, "8").unwrap();
+        Self(before)
+    }
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        let _ = std::fs::write(Self::FILE, &self.0);
+    }
+}
+
+#[test]
+fn a_backlog_without_room_is_the_kernels() {
+    let cpus = net::cpu::available();
+    if !can() {
+        return;
+    }
+    let [tester, .., other] = cpus[..] else {
+        println!("SKIPPED one processor queues nothing for another");
+        return;
+    };
+    let _alone = alone();
+    let tester = tester.to_string();
+    let bursts = ["--rate", "3000", "--load", "burst:300", "--duration", "6", "--cpus", &tester];
+    let trial = Befallen::new(&bursts);
+    // Queries that come in on one processor are handed to another, which has a queue for them.
+    let steer = format!("echo {:x} > /sys/class/net/tester0/queues/rx-0/rps_cpus", 1u64 << other);
+    let namespace = format!("{}dut", trial.namespace);
+    let steered = Command::new("ip").args(["netns", "exec", &namespace, "sh", "-c", &steer]).status();
+    assert!(steered.unwrap().success());
+    let told = {
+        let _short = Backlog::short();
+        trial.end()
+    };
+    assert_ne!(told["outcome"], "pass", "{told}");
+    assert!(told["observation"]["softnet_drops"].as_u64() > Some(0), "{told}");
+    assert_eq!(told["cause"]["cause"], "NIC or kernel of this host", "{told}");
+}
+
+/// A reflector on the first processor, and its address.
+fn reflector(options: &[&str]) -> (Background, String) {
+    let cpu = net::cpu::available()[0].to_string();
+    let reflect = ["echo", "--listen", "[::1]:0", "--cpus", &cpu];
+    let (reflector, line) = Background::start(command(&[&reflect[..], options].concat()), "ready: ");
+    let server = line.split("ready: ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    (reflector, server)
+}
+
+/// A trial of a reflector whose process is known, from the last processor.
+fn reflected(reflector: &(Background, String), options: &[&str]) -> Value {
+    let (pid, cpu) = (reflector.0.pid().to_string(), net::cpu::available().last().unwrap().to_string());
+    let fixed =
+        ["--server", &reflector.1, "--pid", &pid, "--cpus", &cpu, "--validity", "response", "--io", "udp"];
+    trial(&[&fixed[..], options].concat())
+}
+
+#[test]
+fn one_source_port_leaves_the_servers_other_threads_idle() {
+    let _alone = alone();
+    // Each thread answers 5,000 queries in a second.
+    let reflector = reflector(&["--threads", "2", "--work", "200"]);
+    let told = reflected(&reflector, &["--ports", "1", "--rate", "9000", "--timeout", "0.3"]);
+    assert_ne!(told["outcome"], "pass", "{told}");
+    if told["observation"]["dut_hottest_thread_pct"].as_f64() < Some(90.0) {
+        println!("SKIPPED: others took the reflector's processor: {}", told["cause"]);
+        return;
+    }
+    assert_eq!(told["cause"]["cause"], "one thread of the DUT (RSS, port spread)", "{told}");
+    assert!(told["cause"]["evidence"].as_str().unwrap().contains("2 sockets share its port"));
+}
+
+#[test]
+fn a_server_whose_socket_has_no_room_drops_while_it_is_idle() {
+    let _alone = alone();
+    let reflector = reflector(&["--receive-buffer", "2304"]);
+    let told = reflected(&reflector, &["--rate", "2000", "--load", "burst:1000"]);
+    assert_ne!(told["outcome"], "pass", "{told}");
+    assert_eq!(told["cause"]["cause"], "DUT socket buffer and pauses", "{told}");
+}
+
+/// A server that keeps some answers for itself, and counts nothing.
+fn silent(spinners: usize) -> Value {
+    let zone = ["auth", "--listen", "[::1]:0", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"];
+    let (server, line) = Background::start(command(&[&zone[..], &["--fault", "loss=20%"]].concat()), "");
+    let at = line.find("[::1]:").expect("the ready line names the address");
+    let address: String =
+        line[at..].chars().take_while(|c| !c.is_whitespace() && *c != ',' && *c != ';').collect();
+    let _spinners = Spinners::new(net::cpu::available()[0], spinners);
+    trial(&["--server", &address, "--pid", &server.pid().to_string(), "--rate", "500"])
+}
+
+#[test]
+fn other_programs_are_the_cause_where_they_run_and_nothing_else_shows() {
+    let _alone = alone();
+    let told = silent(2);
+    assert_eq!(told["outcome"], "void", "{told}");
+    assert_eq!(told["cause"]["cause"], "other load on this machine", "{told}");
+}
+
+#[test]
+fn losses_that_no_counter_shows_are_nobodys() {
+    let _alone = alone();
+    let told = silent(0);
+    assert_ne!(told["outcome"], "pass", "{told}");
+    let seen = &told["observation"];
+    let disturbed = seen["foreign_cpu_pct"].as_f64() >= Some(10.0) || seen["steal_pct"].as_f64() >= Some(3.0);
+    if told["void"].is_string() || disturbed {
+        println!("SKIPPED: other programs were busy: {}", told["cause"]);
+        return;
+    }
+    assert_eq!(told["cause"]["cause"], "unattributed", "{told}");
 }

@@ -57,6 +57,8 @@ fn full() -> Results {
         observation: Some(Observation {
             device_counters: BTreeMap::from([("link.rx_errors".to_owned(), 1)]),
             dut_sockets: Some(1),
+            auth_probes: Some(5),
+            auth_probes_late: Some(1),
             dut_datagrams_in: Some(1),
             dut_datagrams_out: Some(1),
             ..Observation::default()

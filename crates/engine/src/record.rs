@@ -490,6 +490,12 @@ pub struct Observation {
     pub auth_answers: Option<u64>,
     /// Datagrams dropped at its sockets.
     pub auth_socket_drops: Option<u64>,
+    /// Questions that the Tester put to the AuthDNS beside the trial, from where the server asks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_probes: Option<u64>,
+    /// Of these, without an answer after a quarter of the timeout (RFC 8219 9.2.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_probes_late: Option<u64>,
     /// Queries at the AuthDNS for each query of the Measurer; 2.0 is expected where no name has a AAAA.
     pub auth_queries_per_query: Option<f64>,
 }

@@ -84,7 +84,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let setup = Setup { server: &args.server, query: &args.query, auth_threads: args.site.auth_threads };
     let servers = Servers::start(&setup, &site, &tester, &looped.auth).inspect_err(discard)?;
     tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
-    let target = Target { server: servers.server, pid: servers.pid(), ..target };
+    let target = Target { server: servers.server, pid: servers.pid().or(args.server.pid), ..target };
 
     let mut results = empty_results("bench");
     results.dut = servers.dut.clone();

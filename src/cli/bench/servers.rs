@@ -11,14 +11,14 @@ use engine::record::Dut;
 use net::bpf::Attached;
 use tempfile::TempDir;
 
-use super::super::common::{Failure, QueryArgs};
+use super::super::common::{Failure, QueryArgs, process};
 use super::super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use super::{authoritative, peer_failure};
 use crate::authority::{Authority, AuthorityConfig, Io, OBSERVED_QUERIES, Observer, Zone, ZoneConfig};
-use crate::campaign::{Auth, DUT_PORT, Site, Tester, reachable};
+use crate::campaign::{Auth, DUT_PORT, Site, Tester};
 use crate::lab::network::Role;
 use crate::lab::observe::ProcessCounters;
-use crate::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer, Server};
+use crate::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer, Server, reachable};
 
 /// The server under test, and what its AuthDNS has.
 #[derive(Args, Clone, Debug)]
@@ -32,6 +32,9 @@ pub struct ServerArgs {
     /// Measure a server that you run; without an address it is on the IPv6 loopback
     #[arg(long, value_name = "[ADDR]:PORT", value_parser = parse_dut)]
     pub dut: Option<SocketAddr>,
+    /// Its process, if it is on this machine: its processor time, memory and sockets' drops are then read
+    #[arg(long, value_name = "PID", requires = "dut", value_parser = process)]
+    pub pid: Option<u32>,
     /// Where the AuthDNS answers; your server must forward the zone there [default: a free port of 127.0.0.1, and
     /// 127.0.0.1:5300 with --dut]
     #[arg(long, value_name = "ADDR:PORT")]
@@ -129,6 +132,7 @@ impl Servers {
         Ok(Self { auth, server, running, dut, auth_cpus, _zone: Some(zone), _pass: pass })
     }
 
+    /// Its process, if it is ours.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(RunningPeer::pid)
     }

@@ -139,7 +139,11 @@ const SERVERS: [&str; 2] = ["--peer", "--authoritative"];
 /// Why the server of a visit cannot be started here.
 fn missing(arguments: &[String]) -> Option<String> {
     let server: &dyn Server = if let Some(name) = value_of(arguments, "--authoritative") {
-        authoritative::find(name).ok()?
+        let server = authoritative::find(name).ok()?;
+        if let Some(why) = server.obstacle() {
+            return Some(why.to_owned());
+        }
+        server
     } else {
         let peer = peers::find(value_of(arguments, "--peer")?).ok()?;
         if peer.by_hand() {

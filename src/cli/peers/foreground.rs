@@ -10,14 +10,51 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::{Error, PROBE_ADDRESS};
+use super::Error;
 use crate::lab::observe::{ProcessCounters, ProcessUse, ThreadUse};
-use crate::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer};
+use crate::lab::peers::authoritative::{self, Authoritative, ZoneSettings};
+use crate::lab::peers::{self, Peer, PeerError, PeerSettings, Place, Probe, RunningPeer};
 
 /// How often a server in the foreground is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// Threads that are named; the others are added up.
 const THREADS_NAMED: usize = 4;
+
+/// A server to be run, and the question that it must answer first.
+pub(super) enum Served {
+    /// A DNS64 server.
+    Forwarded(&'static dyn Peer, PeerSettings, Probe),
+    /// A server of a zone.
+    Zone(&'static dyn Authoritative, ZoneSettings, Place, Probe),
+}
+
+impl Served {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Forwarded(peer, ..) => peer.name(),
+            Self::Zone(server, ..) => server.name(),
+        }
+    }
+
+    fn start(&self, interrupted: &AtomicBool) -> Result<RunningPeer, PeerError> {
+        match self {
+            Self::Forwarded(peer, settings, probe) => {
+                peers::start(*peer, settings.clone(), probe, interrupted)
+            }
+            Self::Zone(server, settings, place, probe) => {
+                authoritative::start(*server, place, settings.clone(), probe, interrupted)
+            }
+        }
+    }
+
+    fn statistics(&self, running: &RunningPeer) -> io::Result<String> {
+        let told = match self {
+            Self::Forwarded(peer, ..) => peer.statistics(running.directory()),
+            Self::Zone(..) => None,
+        };
+        told.unwrap_or_else(|| Ok(format!("{} does not tell what it counts", self.name())))
+    }
+}
 
 /// What is told of a server while it runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,19 +83,12 @@ struct Thread {
 }
 
 /// Starts the server and watches it until it or the user ends.
-pub(super) fn run(
-    peer: &dyn Peer,
-    settings: PeerSettings,
-    telling: Telling,
-    out: &mut impl Write,
-) -> Result<(), Error> {
+pub(super) fn run(served: &Served, telling: Telling, out: &mut impl Write) -> Result<(), Error> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
-    let probe =
-        Probe::synthesized(PROBE_ADDRESS, &settings.suffix, &settings.prefix).map_err(Error::Suffix)?;
-    let mut running = peers::start(peer, settings, &probe, &interrupted)?;
+    let mut running = served.start(&interrupted)?;
     let ready = Event::Ready {
         name: running.name,
         version: &running.version,
@@ -80,10 +110,7 @@ pub(super) fn run(
         thread::sleep(LOOK);
     }
     if telling.statistics {
-        let text = match peer.statistics(running.directory()) {
-            Some(text) => text?,
-            None => format!("{} does not tell what it counts", peer.name()),
-        };
+        let text = served.statistics(&running)?;
         tell(&Event::Statistics { text }, telling.json, out)?;
     }
     running.stop();

@@ -1,6 +1,7 @@
 //! `sextant peers`: the servers that can be measured, their configurations, and one of them in the foreground.
 
 mod foreground;
+mod zone_probe;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,11 +17,13 @@ use serde::Serialize;
 
 use crate::lab::child::DiedWith;
 use crate::lab::peers::authoritative::{self, ZoneSettings};
-use crate::lab::peers::{self, PeerError, PeerSettings, Server, granted_octets};
-use foreground::Telling;
+use crate::lab::peers::{self, PeerError, PeerSettings, Place, Probe, Server, granted_octets};
+use foreground::{Served, Telling};
 
 /// The name a server is asked until it answers: the last of the default name space, far from where trials start.
 const PROBE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
+/// How long a server may take to load its zone: the largest has 16 million names.
+const LOAD_PATIENCE: Duration = Duration::from_secs(900);
 
 /// List the servers that can be measured, print their configurations, or run one.
 #[derive(Clone, Debug, ClapArgs)]
@@ -28,7 +31,8 @@ const PROBE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
     after_help = "Examples:\n  sextant peers list\n  sextant peers list --authoritative\n  sextant peers config unbound\n  \
     sextant peers config nsd --authoritative /srv/dns64perf.test.zone\n  \
     sextant peers run bind --auth 127.0.0.1:5300 --listen [::1]:5353\n  \
-    sextant peers run unbound --auth 127.0.0.1:5300 --listen [::1]:5353 --watch 1 --statistics"
+    sextant peers run unbound --auth 127.0.0.1:5300 --listen [::1]:5353 --watch 1 --statistics\n  \
+    sextant peers run nsd --authoritative /srv/dns64perf.test.zone --listen [::1]:5353 --watch 1"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -73,8 +77,11 @@ enum Action {
         #[arg(long, value_name = "ADDR:PORT")]
         listen: SocketAddr,
         /// The AuthDNS it forwards to, for example one started by `sextant auth`
-        #[arg(long, value_name = "ADDR:PORT")]
-        auth: SocketAddr,
+        #[arg(long, value_name = "ADDR:PORT", required_unless_present = "authoritative")]
+        auth: Option<SocketAddr>,
+        /// It is an authoritative server, with this zone file (see: sextant zone)
+        #[arg(long, value_name = "ZONEFILE", conflicts_with = "auth")]
+        authoritative: Option<PathBuf>,
         #[command(flatten)]
         common: Common,
         /// Tell every so many seconds what it uses: processor time by thread, and memory
@@ -112,6 +119,8 @@ pub enum Error {
     Peer(PeerError),
     /// It ended by itself while it ran.
     Died(DiedWith),
+    /// The zone file is of no use: why, and what to do.
+    Zone(String),
     /// The suffix leaves no room for the names of the benchmark.
     Suffix(Malformed),
     /// Standard output or the signals could not be used.
@@ -124,7 +133,7 @@ impl Error {
         match self {
             Self::Peer(error) => error.exit_code(),
             Self::Died(_) => 1,
-            Self::Suffix(_) => 2,
+            Self::Suffix(_) | Self::Zone(_) => 2,
             Self::Io(_) => 3,
         }
     }
@@ -135,6 +144,7 @@ impl fmt::Display for Error {
         match self {
             Self::Peer(error) => error.fmt(f),
             Self::Died(died) => died.fmt(f),
+            Self::Zone(why) => f.write_str(why),
             Self::Suffix(error) => write!(f, "--suffix is too long: {}", error.0),
             Self::Io(error) => error.fmt(f),
         }
@@ -176,7 +186,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
             let text = server.configuration(&settings);
             let file = settings.directory.join(server.configuration_name());
             let arguments = server.arguments(&settings, &file);
-            show(Shown { server, text, file, arguments, cannot_start: None }, *json, &mut out)
+            let cannot_start = server.obstacle().map(str::to_owned);
+            show(Shown { server, text, file, arguments, cannot_start }, *json, &mut out)
         }
         Action::Config { name, listen, auth, common, json, .. } => {
             let mut settings = common.settings(*listen, *auth);
@@ -187,10 +198,42 @@ pub fn run(args: &Args) -> Result<(), Error> {
             let arguments = peer.arguments(&settings, &file);
             show(Shown { server: peer, text, file, arguments, cannot_start }, *json, &mut out)
         }
-        Action::Run { name, listen, auth, common, watch, statistics, json } => {
+        Action::Run { name, listen, auth, authoritative, common, watch, statistics, json } => {
             let telling = Telling { watch: *watch, statistics: *statistics, json: *json };
-            foreground::run(peers::find(name)?, common.settings(*listen, *auth), telling, &mut out)
+            let served = match (authoritative, auth) {
+                (Some(zone_file), _) => Served::zone(name, *listen, zone_file, common)?,
+                (None, Some(auth)) => Served::forwarded(name, *listen, *auth, common)?,
+                (None, None) => return Err(Error::Zone("give --auth or --authoritative".to_owned())),
+            };
+            foreground::run(&served, telling, &mut out)
         }
+    }
+}
+
+impl Served {
+    fn forwarded(name: &str, listen: SocketAddr, auth: SocketAddr, common: &Common) -> Result<Self, Error> {
+        let (peer, settings) = (peers::find(name)?, common.settings(listen, auth));
+        let probe = Probe::synthesized(PROBE_ADDRESS, &settings.suffix, &settings.prefix);
+        Ok(Self::Forwarded(peer, settings, probe.map_err(Error::Suffix)?))
+    }
+
+    fn zone(name: &str, listen: SocketAddr, zone_file: &Path, common: &Common) -> Result<Self, Error> {
+        let server = authoritative::find(name)?;
+        let missing_device = server.is_xdp() && common.devices.is_empty();
+        if missing_device {
+            return Err(Error::Zone(format!("{name} answers at a network device: name it with --devices")));
+        }
+        let zone_file = zone_file.canonicalize().unwrap_or_else(|_| zone_file.to_path_buf());
+        let probe = zone_probe::first_name(&zone_file, &common.suffix)?;
+        let place = Place {
+            listen,
+            cores: common.cpus.clone(),
+            namespace: None,
+            asked_from: None,
+            as_root: server.wants_root(),
+            patience: LOAD_PATIENCE,
+        };
+        Ok(Self::Zone(server, common.zone_settings(name, listen, &zone_file), place, probe))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use engine::workload::Variation;
 
-use super::super::common::{Failure, QueryArgs, TesterArgs, seconds};
+use super::super::common::{Failure, QueryArgs, TesterArgs, process, seconds};
 use super::super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::ladder::{Climb, Ladder, LadderError, Rung, Subject};
 use crate::campaign::{Progress, Site, Target, Tester};
@@ -22,7 +22,7 @@ pub struct LadderArgs {
     #[arg(long, value_name = "ADDR:PORT", requires = "ladder")]
     server: Option<SocketAddr>,
     /// Its process, if it is on this machine: its processor time and its sockets are then looked at
-    #[arg(long, value_name = "PID", requires = "server")]
+    #[arg(long, value_name = "PID", requires = "server", value_parser = process)]
     pid: Option<u32>,
     /// Receive queues of the devices of the lab [default: as many as the reflector has workers]
     #[arg(long, value_name = "N", requires = "ladder", conflicts_with = "server",

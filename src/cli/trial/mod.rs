@@ -13,7 +13,9 @@ use clap::Args;
 use engine::pacer::{Model, Schedule};
 
 use super::EXIT_UNFIT;
-use super::common::{Failure, QueryArgs, TesterArgs, outcome_code, print, print_json, rate, seconds};
+use super::common::{
+    Failure, QueryArgs, TesterArgs, outcome_code, print, print_json, process, rate, seconds,
+};
 use super::outputs::OutputArgs;
 use crate::campaign::{Doing, Progress, Store, Target, Tester, Tried, reach};
 use crate::lab::environment::Manifest;
@@ -42,6 +44,9 @@ pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
     server: Option<SocketAddr>,
+    /// Its process, if it is on this machine: its processor time, memory and sockets' drops are then read
+    #[arg(long, value_name = "PID", requires = "server", value_parser = process)]
+    pid: Option<u32>,
     /// Queries per second; needed unless --load has rates of its own or is a closed loop
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<u64>,
@@ -100,7 +105,7 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     // A wrong option is known before any server is started.
     args.query.workload.rate_qps(args.rate)?;
     let server = args.server.unwrap_or(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
-    let mut target = args.query.target(server, listen_ns);
+    let mut target = Target { pid: args.pid, ..args.query.target(server, listen_ns) };
     args.query.workload.apply(&args.query, &mut target)?;
     let tester = args.tester.tester(args.query.first_name())?;
     args.query.workload.check_threads(tester.cpus.len())?;

@@ -75,6 +75,7 @@ impl StandArgs {
             peer: peer.clone(),
             authoritative: None,
             dut: None,
+            pid: None,
             auth_listen: None,
             dut_cpus: self.dut_cpus.clone(),
             ttl: self.ttl,

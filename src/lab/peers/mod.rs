@@ -29,7 +29,7 @@ use dns64::wire::Name;
 
 pub use error::PeerError;
 pub use readiness::{Probe, Ready};
-pub use running::{Place, RunningPeer, start, start_with};
+pub use running::{Place, RunningPeer, reachable, start, start_with};
 
 /// What a server under test is told, the same for every one.
 #[derive(Clone, Debug)]

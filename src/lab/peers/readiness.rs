@@ -101,10 +101,7 @@ impl Probe {
     /// One question, from a port of its own so that late replies to earlier ones are not seen.
     fn ask(&self, server: SocketAddr, id: u16, patience: Duration) -> Result<(), String> {
         let mut query = [0; QUERY_OCTETS];
-        let question = Question { name: self.name, qtype: self.qtype(), qclass: CLASS_IN };
-        let length = Writer::new(&mut query, id, Header::RD, &question)
-            .map(Writer::finish)
-            .map_err(|_| "the name asked is too long".to_owned())?;
+        let length = self.query(id, &mut query).map_err(|error| error.to_string())?;
         let mut reply = [0; 4096];
         match exchange(server, &query[..length], &mut reply, patience) {
             Ok(length) => self.judge(&reply[..length], id).inspect_err(|_| std::thread::sleep(PAUSE)),
@@ -112,11 +109,30 @@ impl Probe {
                 std::thread::sleep(PAUSE);
                 Err(format!("nothing listens at {server}"))
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                Err(format!("no reply from {server}"))
-            }
+            Err(error) if is_silence(&error) => Err(format!("no reply from {server}")),
             Err(error) => Err(format!("cannot ask {server}: {error}")),
         }
+    }
+
+    /// Asks once, from a port of its own; whether any reply came in time, whatever it says.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub fn has_reply(&self, server: SocketAddr, id: u16, patience: Duration) -> io::Result<bool> {
+        let mut query = [0; QUERY_OCTETS];
+        let length = self.query(id, &mut query)?;
+        match exchange(server, &query[..length], &mut [0; 4096], patience) {
+            Ok(_) => Ok(true),
+            Err(error) if is_silence(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the question; its length.
+    fn query(&self, id: u16, query: &mut [u8; QUERY_OCTETS]) -> io::Result<usize> {
+        let question = Question { name: self.name, qtype: self.qtype(), qclass: CLASS_IN };
+        let written = Writer::new(query, id, Header::RD, &question).map(Writer::finish);
+        written.map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the name asked is too long"))
     }
 
     fn type_name(&self) -> &'static str {
@@ -143,6 +159,10 @@ impl Probe {
         let got = other.map_or_else(|| format!("no {}", self.type_name()), |address| address.to_string());
         Err(format!("{got} instead of {} for {}", self.expected, self.name))
     }
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// An address by the length of its RDATA.

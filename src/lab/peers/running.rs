@@ -117,7 +117,7 @@ pub fn start_with(
         Ok(()) => Ok(()),
     };
     let (listen, patience) = (place.listen, place.patience);
-    let ask = || probe.wait(asked_at(listen), patience, still_there);
+    let ask = || probe.wait(reachable(listen), patience, still_there);
     match net::netns::inside(place.asked_from.as_deref(), ask).map_err(PeerError::Start)?? {
         Ok(ready) => {
             let (name, start) = (server.name(), started.elapsed());
@@ -157,8 +157,8 @@ impl RunningPeer {
     }
 }
 
-/// A wildcard is asked at the loopback address of its family.
-fn asked_at(listen: SocketAddr) -> SocketAddr {
+/// Where a server that listens there is asked: a wildcard at the loopback address of its family.
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_wildcard_is_asked_at_the_loopback_address() {
-        let asked = |text: &str| asked_at(text.parse().unwrap()).to_string();
+        let asked = |text: &str| reachable(text.parse().unwrap()).to_string();
         assert_eq!(asked("[::]:53"), "[::1]:53");
         assert_eq!(asked("0.0.0.0:53"), "127.0.0.1:53");
         assert_eq!(asked("[2001:db8::1]:5"), "[2001:db8::1]:5");

@@ -171,6 +171,7 @@ fn counter_table(observed: &[Observed<'_>]) -> Markup {
             whole(seen.auth_queries),
             whole(seen.auth_answers),
             whole(seen.auth_socket_drops),
+            whole(seen.auth_probes_late),
             Cell::maybe(seen.auth_queries_per_query, |ratio| real(ratio, 3)),
             Cell::maybe(seen.dut_memory_octets.map(|size| size as f64), |size| octets(size as u64)),
         ]
@@ -184,6 +185,7 @@ fn counter_table(observed: &[Observed<'_>]) -> Markup {
         Column("AuthDNS queries", true),
         Column("AuthDNS answers", true),
         Column("Dropped at AuthDNS", true),
+        Column("AuthDNS late for the Tester", true),
         Column("AuthDNS queries per query", true),
         Column("Server's memory", true),
     ];

@@ -4,6 +4,7 @@
 //! is there: `sextant zone` hands the same text to users.
 
 mod bind;
+mod fakedns;
 mod knot;
 mod nsd;
 mod pdns;
@@ -53,6 +54,11 @@ pub trait Authoritative: Server {
     /// Its arguments when it runs in the foreground with that file.
     fn arguments(&self, settings: &ZoneSettings, configuration: &Path) -> Vec<OsString>;
 
+    /// Why it cannot be kept as a child at all, in one line that says what to do; `None` if it can.
+    fn obstacle(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether it stays root where this process is, because something that it is told needs that.
     fn wants_root(&self) -> bool {
         self.is_xdp()
@@ -75,6 +81,7 @@ pub fn all() -> &'static [&'static dyn Authoritative] {
         &bind::Bind,
         &yadifa::Yadifa,
         &pdns::Pdns,
+        &fakedns::FakeDns,
     ]
 }
 
@@ -98,6 +105,9 @@ pub fn start(
     probe: &Probe,
     interrupted: &AtomicBool,
 ) -> Result<RunningPeer, PeerError> {
+    if let Some(why) = server.obstacle() {
+        return Err(PeerError::Unsuitable(why.to_owned()));
+    }
     start_with(server, place, probe, interrupted, |scratch| {
         settings.directory = scratch.path().to_path_buf();
         if let Some(account) = scratch.account() {
