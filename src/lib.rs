@@ -8,6 +8,7 @@ pub mod authority;
 pub mod campaign;
 pub mod cli;
 pub mod echo;
+pub mod import;
 pub mod lab;
 mod listen;
 pub mod output;

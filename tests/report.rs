@@ -7,6 +7,7 @@ mod seen;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use engine::identifiers::analyse;
 use engine::record::{
@@ -37,7 +38,7 @@ fn everything(results: &Results) -> Vec<(String, String)> {
         ("trials.csv".to_owned(), report::trials_csv(results)),
     ];
     all.extend(report::svg_figures(results));
-    all.extend(report::latex_tables(results));
+    all.extend(report::tables(results));
     let trials = results.runs.iter().flat_map(|run| &run.trials);
     all.extend(trials.map(|trial| ("trial".to_owned(), report::trial_text(trial))));
     all
@@ -85,9 +86,59 @@ fn a_trial_reads_well() {
 
 #[test]
 fn tables_for_papers_name_their_deviations() {
-    let tables = report::latex_tables(&fixture("quick"));
+    let tables = report::tables(&fixture("quick"));
     let summary = &tables.iter().find(|(name, _)| name == "summary.tex").unwrap().1;
     insta::assert_snapshot!("summary_tex", summary);
+}
+
+/// As in a paper: booktabs, and longtable for those that go on over several pages.
+#[test]
+fn the_latex_tables_compile() {
+    let available = Command::new("pdflatex").arg("--version").stdout(Stdio::null()).status();
+    if available.is_err() {
+        println!(
+            "SKIPPED: pdflatex is not installed; install it with: apt-get install texlive-latex-recommended"
+        );
+        return;
+    }
+    let mut long = fixture("quick");
+    let trials = long.runs[0].trials.clone();
+    long.runs[0].trials = trials.iter().cycle().take(60).cloned().collect();
+    for (name, results) in [("quick", fixture("quick")), ("hostile", fixture("hostile")), ("long", long)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut paper = String::from(
+            "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage[utf8]{inputenc}\n\
+             \\usepackage{textcomp,booktabs,longtable}\\begin{document}\n",
+        );
+        let tables = report::tables(&results);
+        for (file, text) in tables.iter().filter(|(file, _)| file.ends_with(".tex")) {
+            fs::write(dir.path().join(file), text).unwrap();
+            paper += &format!("\\input{{{file}}}\\clearpage\n");
+        }
+        fs::write(dir.path().join("paper.tex"), paper + "\\end{document}\n").unwrap();
+        let mut latex = Command::new("pdflatex");
+        latex.args(["-interaction=nonstopmode", "-halt-on-error", "paper.tex"]).current_dir(dir.path());
+        let output = latex.stdin(Stdio::null()).output().unwrap();
+        let log = String::from_utf8_lossy(&output.stdout);
+        let fault: Vec<&str> = log.lines().skip_while(|line| !line.starts_with('!')).take(4).collect();
+        assert!(output.status.success(), "{name}: {fault:?}");
+        assert!(fs::read(dir.path().join("paper.pdf")).unwrap().starts_with(b"%PDF"), "{name}");
+    }
+}
+
+#[test]
+fn figures_become_png_where_the_program_is() {
+    if Command::new("rsvg-convert").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("SKIPPED: rsvg-convert is not installed; install it with: apt-get install librsvg2-bin");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    report::write_all(&fixture("quick"), dir.path()).unwrap();
+    let drawn = report::png_figures(dir.path()).unwrap();
+    assert_eq!(drawn, report::svg_figures(&fixture("quick")).len());
+    let png = fs::read(dir.path().join("figures/rates.png")).unwrap();
+    let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+    assert_eq!((&png[1..4], side(16), side(20)), (&b"PNG"[..], 3 * 720, 3 * 300));
 }
 
 #[test]
@@ -313,7 +364,10 @@ fn field_names(value: &serde_json::Value, names: &mut BTreeSet<String>) {
 
 fn rendered(dir: &Path, json: bool) -> Result<String, Error> {
     let mut out = Vec::new();
-    render(&Args { dirs: vec![dir.to_owned()], index: None, open: false, json }, &mut out)?;
+    render(
+        &Args { dirs: vec![dir.to_owned()], index: None, out: None, png: false, open: false, json },
+        &mut out,
+    )?;
     Ok(String::from_utf8(out).unwrap())
 }
 

@@ -1,6 +1,8 @@
 //! What a person at the terminal sees while a measurement runs. Silent when standard error is no terminal.
 
+use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::record::{Outcome, Trial};
@@ -8,13 +10,26 @@ use engine::search::Bracket;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use net::live::Counts;
 
+use super::detail::Detail;
+use super::live::Dashboard;
 use super::watch::Watch;
 use crate::report::number::count as grouped;
+use crate::report::trial_text;
 
-/// The line under way and the lines that stay.
+/// What is under way, and the lines that stay.
 pub struct Progress {
-    bar: ProgressBar,
+    screen: Screen,
     watch: Arc<Watch>,
+}
+
+/// Where it is shown.
+enum Screen {
+    /// A line on a terminal; hidden where there is none.
+    Line(ProgressBar),
+    /// Many of them.
+    Dashboard(Box<Dashboard>),
+    /// Plain lines, now and then, for a pipe.
+    Plain,
 }
 
 /// What the line under way says.
@@ -34,26 +49,50 @@ pub struct Doing {
 
 /// How often the line is drawn.
 const TICK: Duration = Duration::from_millis(100);
+/// How often a plain line is written.
+const PLAIN: Duration = Duration::from_secs(5);
 
 impl Progress {
     /// For a terminal on standard error, if there is one and `quiet` is not set. `watch` is told of every trial shown.
     pub fn new(quiet: bool, watch: &Arc<Watch>) -> Self {
+        let quiet = quiet || Detail::chosen() == Detail::Quiet;
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
         let style =
             ProgressStyle::with_template("  {bar:20.cyan/dim} {msg}").unwrap_or(ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("━╸━"));
-        Self { bar, watch: Arc::clone(watch) }
+        Self { screen: Screen::Line(bar), watch: Arc::clone(watch) }
+    }
+
+    /// A dashboard on standard error; plain lines where that is no terminal.
+    pub fn live(watch: &Arc<Watch>) -> Self {
+        let screen = Dashboard::new().map_or(Screen::Plain, |board| Screen::Dashboard(Box::new(board)));
+        Self { screen, watch: Arc::clone(watch) }
     }
 
     /// Whether anybody sees it.
     pub fn is_shown(&self) -> bool {
-        !self.bar.is_hidden()
+        match &self.screen {
+            Screen::Line(bar) => !bar.is_hidden(),
+            Screen::Dashboard(_) | Screen::Plain => true,
+        }
     }
 
     /// Writes a line that stays.
     pub fn say(&self, line: &str) {
-        self.bar.println(line);
+        match &self.screen {
+            Screen::Line(bar) => bar.println(line),
+            Screen::Dashboard(board) => board.say(line),
+            Screen::Plain => plain(line),
+        }
+    }
+
+    /// Writes a finished trial, as much of it as was asked for.
+    pub fn say_trial(&self, phase: &str, trial: &Trial) {
+        self.say(&trial_line(phase, trial));
+        if Detail::chosen() == Detail::Full {
+            self.say(&trial_text(trial));
+        }
     }
 
     /// Shows a trial while `work` runs it.
@@ -68,31 +107,51 @@ impl Progress {
         if !self.is_shown() {
             return work();
         }
-        let length_ms = u64::try_from(doing.length.as_millis()).unwrap_or(u64::MAX).max(1);
-        self.bar.set_length(length_ms);
         let (started, before) = (Instant::now(), self.watch.live.counts());
-        let done = std::sync::atomic::AtomicBool::new(false);
+        let done = AtomicBool::new(false);
+        let pause = if matches!(self.screen, Screen::Plain) { PLAIN } else { TICK };
         std::thread::scope(|scope| {
             let ticker = scope.spawn(|| {
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    let elapsed = started.elapsed();
-                    self.bar.set_position((elapsed.as_millis() as u64).min(length_ms));
-                    let counts = self.watch.live.counts().since(before);
-                    self.bar.set_message(under_way(doing, elapsed, &counts));
-                    std::thread::park_timeout(TICK);
+                while !done.load(Ordering::Relaxed) {
+                    self.draw(doing, started.elapsed(), &self.watch.live.counts().since(before));
+                    std::thread::park_timeout(pause);
                 }
             });
             let result = work();
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            done.store(true, Ordering::Relaxed);
             ticker.thread().unpark();
             result
         })
     }
 
-    /// Removes the line under way.
-    pub fn clear(&self) {
-        self.bar.finish_and_clear();
+    fn draw(&self, doing: &Doing, elapsed: Duration, counts: &Counts) {
+        match &self.screen {
+            Screen::Line(bar) => {
+                let length_ms = u64::try_from(doing.length.as_millis()).unwrap_or(u64::MAX).max(1);
+                bar.set_length(length_ms);
+                bar.set_position((elapsed.as_millis() as u64).min(length_ms));
+                bar.set_message(under_way(doing, elapsed, counts));
+            }
+            Screen::Dashboard(board) => board.draw(doing, elapsed, counts, &self.watch),
+            // A trial that has just begun has nothing to tell, and its end has a line of its own.
+            Screen::Plain if elapsed < PLAIN => {}
+            Screen::Plain => plain(&format!("  {}", under_way(doing, elapsed, counts))),
+        }
     }
+
+    /// Removes what is under way.
+    pub fn clear(&self) {
+        match &self.screen {
+            Screen::Line(bar) => bar.finish_and_clear(),
+            Screen::Dashboard(board) => board.clear(),
+            Screen::Plain => {}
+        }
+    }
+}
+
+/// A line on standard error; without it there is nobody to tell.
+fn plain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// The trial so far. What went wrong is shown once there is something.
@@ -131,7 +190,7 @@ pub fn bracket_text(bracket: Bracket) -> String {
 }
 
 /// A finished trial in a line.
-pub fn trial_line(phase: &str, trial: &Trial) -> String {
+fn trial_line(phase: &str, trial: &Trial) -> String {
     let rate = grouped(trial.rate_qps);
     let words = match trial.outcome {
         Outcome::Pass => format!("pass   p99 {} µs", grouped(trial.latency_ns.p99 / 1000)),

@@ -10,7 +10,7 @@ use engine::trial::fell_behind;
 use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
 
 use super::certificate::store::Stored;
-use super::progress::{Doing, Progress, trial_line};
+use super::progress::{Doing, Progress};
 use super::tester::{Auth, MeasureError, Target, Tester};
 use crate::authority::{Zone, ZoneConfig};
 
@@ -204,7 +204,7 @@ impl Certification<'_> {
         let tried = self.progress.during(&doing, || tester.trial(target, self.auth, rate_qps, length_ns));
         tester.next_name = next_name;
         let trial = tried?.trial;
-        self.progress.say(&trial_line("self-test", &trial));
+        self.progress.say_trial("self-test", &trial);
         let all_in_time = trial.scheduled > 0
             && target.validity.counted(&trial) == trial.scheduled
             && (depth == Depth::Answers || !fell_behind(&trial, &target.tolerance));

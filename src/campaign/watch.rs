@@ -11,6 +11,18 @@ pub struct Watch {
     /// What the Measurer's threads have counted, over all trials.
     pub live: Live,
     now: Mutex<Now>,
+    server: Mutex<Option<Server>>,
+}
+
+/// The server under test, for those who watch.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// With its version.
+    pub name: String,
+    /// Its process, if it is known.
+    pub pid: Option<u32>,
+    /// The port that is asked.
+    pub port: u16,
 }
 
 /// What is being done.
@@ -30,6 +42,16 @@ impl Watch {
     /// What is being done now.
     pub fn now(&self) -> Now {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The server under test, once it runs.
+    pub fn server(&self) -> Option<Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It runs.
+    pub fn set_server(&self, server: Server) {
+        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
     }
 
     /// A trial begins.

@@ -30,6 +30,7 @@ Examples:
       three network namespaces, joined by veth pairs; prints their addresses
   sextant lab run --in dut -- sextant echo --listen '[::]:53'
   sextant lab run -- sextant trial --server '[2001:2:0:12::2]:53' --rate 100000 --validity response
+  sextant lab status
   sextant lab down
   sextant lab run -- dnsperf -s 198.18.12.2 -d queries
       without a lab that is up: in one of its own, removed again at the end")]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
@@ -14,7 +15,8 @@ use super::outputs::OutputArgs;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::certificate::store::Stored;
 use crate::campaign::{
-    self, Auth, Bench, Ended, Looped, Plan, Preset, Progress, Store, Target, Tester, short_duration,
+    self, Auth, Bench, Detail, Ended, Looped, Plan, Preset, Progress, Store, Target, Tester, Watch,
+    short_duration,
 };
 use crate::lab::environment::{Manifest, facts, preflight};
 use crate::report;
@@ -49,6 +51,9 @@ pub struct SearchOptions {
     /// Result directory [default: results/TIME-NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Show a dashboard on the terminal while it runs: rate, latency, losses, processors, search; plain lines in a pipe
+    #[arg(long)]
+    pub live: bool,
     /// Print results.json on standard output
     #[arg(long)]
     pub json: bool,
@@ -71,6 +76,11 @@ pub enum ModeArg {
 const MAX_RATE_QPS: u64 = 100_000;
 
 impl SearchOptions {
+    /// What a person sees meanwhile.
+    pub fn progress(&self, watch: &Arc<Watch>) -> Progress {
+        if self.live { Progress::live(watch) } else { Progress::new(self.json, watch) }
+    }
+
     /// The plan of the preset, changed as told.
     ///
     /// # Errors
@@ -260,7 +270,7 @@ fn announce(
     for line in lines {
         if progress.is_shown() {
             progress.say(&line);
-        } else if !options.json {
+        } else if !options.json && Detail::chosen() != Detail::Quiet {
             print(&format!("{line}\n"))?;
         }
     }

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::campaign::Detail;
 use crate::campaign::series::COMMANDS;
 
 pub use common::Failure;
@@ -46,6 +47,12 @@ pub struct Cli {
     /// Run in this network namespace ('ip netns' lists them, 'sextant lab up' makes some)
     #[arg(long, global = true, value_name = "NAME", help_heading = "Everywhere")]
     netns: Option<String>,
+    /// Say nothing on standard error but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Everywhere")]
+    quiet: bool,
+    /// Say all that is known of each trial of a measurement
+    #[arg(short, long, global = true, help_heading = "Everywhere")]
+    verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -56,6 +63,7 @@ Examples:
   sextant bench --peer unbound        the same with Unbound (from its Debian package)
   sextant bench --dut '[::1]:53'      a server that you run; it must forward dns64perf.test to the AuthDNS
   sextant trial --server '[::1]:53' --rate 10000 --duration 10
+Colours are left out where NO_COLOR is set.
 Exit codes: 0 done, 1 the measured thing failed, 2 bad usage or configuration, 3 not fit to measure";
 
 #[derive(Debug, Subcommand)]
@@ -91,7 +99,12 @@ enum Command {
 /// Parses the command line, does what it asks and returns the exit code.
 pub fn main() -> ExitCode {
     // clap exits with 2 on bad usage, as we do.
-    let Cli { netns, command } = Cli::parse();
+    let Cli { netns, quiet, verbose, command } = Cli::parse();
+    match (quiet, verbose) {
+        (true, _) => Detail::Quiet.choose(),
+        (_, true) => Detail::Full.choose(),
+        _ => Detail::Usual.choose(),
+    }
     // Before any thread is started: a thread has the namespace of the one that started it.
     if let Some(error) = netns.and_then(|name| net::netns::enter(&name).err()) {
         return complain(&error.into());

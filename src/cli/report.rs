@@ -7,26 +7,38 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
+use crate::campaign::Store;
 use crate::campaign::series::{self, Series, SeriesError};
+use crate::import::{ImportError, import};
 use crate::report::index::Entry;
 use crate::report::{self, LoadError};
 
 /// Render the report of a result directory again.
 ///
-/// Writes report.html, trials.csv, figures/*.svg and tables/*.tex into the directory and prints the summary; of a campaign
+/// Writes report.html, trials.csv, figures/*.svg and tables/* into the directory and prints the summary; of a campaign
 /// report.html and report.md; of several results one page with all of them.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  sextant report results/2025-07-31T14-02-11Z-dns64d --open\n  \
     sextant report results/* --index results/index.html\n      a page with all results, to sort, to filter, and over time\n  \
+    sextant report dns64perf.csv\n      what dns64perf++ or a tool with DNS-OARC's schema (kxdpgun) measured, as a report\n  \
     sextant compare A B says which of two is better")]
 pub struct Args {
-    /// The result directory, which holds results.json, or that of a campaign; several for an index of them
+    /// The result directory, which holds results.json, or that of a campaign; several for an index of them; or the file of
+    /// another tool: dns64perf++'s list of queries, or JSON lines in DNS-OARC's schema (dns-metrics)
     #[arg(value_name = "DIR", required = true)]
     pub dirs: Vec<PathBuf>,
 
     /// Write the page of several results here [default: index.html beside the first]
     #[arg(long, value_name = "FILE")]
     pub index: Option<PathBuf>,
+
+    /// Directory for the report of another tool's file [default: the file's name with .report]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Draw the figures as PNG too (by rsvg-convert, Debian's librsvg2-bin)
+    #[arg(long)]
+    pub png: bool,
 
     /// Show the report in the browser
     #[arg(long)]
@@ -42,6 +54,8 @@ pub struct Args {
 pub enum Error {
     /// The record cannot be read.
     Load(LoadError),
+    /// The file of another tool cannot be taken over.
+    Import(ImportError),
     /// Nor that of a campaign.
     Campaign(SeriesError),
     /// A file or the terminal cannot be written.
@@ -50,6 +64,8 @@ pub enum Error {
     Nothing(LoadError),
     /// `--json` prints one record.
     OneRecord,
+    /// The figures cannot be drawn.
+    Png(io::Error),
     /// No browser could be started for this file.
     Open(PathBuf, io::Error),
 }
@@ -58,8 +74,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Load(error) => error.fmt(f),
+            Self::Import(error) => error.fmt(f),
             Self::Campaign(error) => error.fmt(f),
-            Self::Write(error) => error.fmt(f),
+            Self::Write(error) | Self::Png(error) => error.fmt(f),
             Self::Nothing(last) => write!(f, "none of these directories holds a result; the last: {last}"),
             Self::OneRecord => f.write_str("--json prints the record of one directory: give one"),
             Self::Open(page, error) => {
@@ -77,6 +94,9 @@ impl std::error::Error for Error {}
 /// If the record cannot be read, a file cannot be written, or no browser can be started.
 pub fn run(args: &Args) -> Result<(), Error> {
     let page = render(args, &mut io::stdout().lock())?;
+    if let (true, Some(dir)) = (args.png, page.parent()) {
+        report::png_figures(dir).map_err(Error::Png)?;
+    }
     if args.open { open(&page) } else { Ok(()) }
 }
 
@@ -86,6 +106,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
 /// As [`run`].
 pub fn render(args: &Args, out: &mut impl Write) -> Result<PathBuf, Error> {
     match args.dirs.as_slice() {
+        [file] if args.index.is_none() && file.is_file() => take_over(args, file, out),
         [dir] if args.index.is_none() => {
             render_one(args, dir, out)?;
             Ok(dir.join("report.html"))
@@ -102,6 +123,17 @@ fn render_one(args: &Args, dir: &Path, out: &mut impl Write) -> Result<(), Error
     let results = report::load(dir).map_err(Error::Load)?;
     report::write_all(&results, dir).map_err(Error::Write)?;
     printed((args, dir), &results, || report::text(&results), out)
+}
+
+/// Makes a result directory of another tool's file, and its report.
+fn take_over(args: &Args, file: &Path, out: &mut impl Write) -> Result<PathBuf, Error> {
+    let results = import(file).map_err(Error::Import)?;
+    let dir = args.out.clone().unwrap_or_else(|| file.with_extension("report"));
+    std::fs::create_dir_all(&dir).map_err(Error::Write)?;
+    Store::at(&dir).save(&results).map_err(Error::Write)?;
+    report::write_all(&results, &dir).map_err(Error::Write)?;
+    printed((args, &dir), &results, || report::text(&results), out)?;
+    Ok(dir.join("report.html"))
 }
 
 /// The same for a campaign.

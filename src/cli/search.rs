@@ -12,7 +12,7 @@ use super::common::{Failure, QueryArgs, TesterArgs, process};
 use super::measurement::{Conduct, SearchOptions, conduct};
 use super::outputs::OutputArgs;
 use crate::campaign::certificate::Conditions;
-use crate::campaign::{Progress, Target, empty_results, reach};
+use crate::campaign::{Server, Target, empty_results, reach};
 use crate::lab::environment::Manifest;
 
 /// Options of `sextant search`.
@@ -70,7 +70,12 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     results.dut = Dut { name: "external".into(), address: args.server.to_string(), ..Dut::default() };
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.auth = "not ours".into();
-    let progress = Progress::new(args.search.json, &tester.watch);
+    let progress = args.search.progress(&tester.watch);
+    tester.watch.set_server(Server {
+        name: args.server.to_string(),
+        pid: args.pid,
+        port: args.server.port(),
+    });
     let conditions = Conditions::now(None, &tester, &target, None, &results.settings);
     let certificate = Some(args.certificates.fitting(conditions, &plan));
     let parts = Conduct {

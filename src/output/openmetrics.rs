@@ -199,6 +199,26 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
+    /// Every metric that the dashboard asks for is told.
+    #[test]
+    fn the_dashboard_asks_for_what_is_told() {
+        let told = exposition(Arc::default(), "[::1]:53".into())();
+        let board: serde_json::Value =
+            serde_json::from_str(include_str!("../../dist/grafana/sextant.json")).unwrap();
+        let expressions = board["panels"].as_array().unwrap().iter().flat_map(|panel| {
+            panel["targets"].as_array().unwrap().iter().map(|target| target["expr"].as_str().unwrap())
+        });
+        let mut asked = 0;
+        for name in expressions.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        {
+            if ["sextant_", "process_"].iter().any(|family| name.starts_with(family)) {
+                assert!(told.contains(&format!("\n{name}")), "nobody tells {name}");
+                asked += 1;
+            }
+        }
+        assert!(asked > 10, "{asked}");
+    }
+
     #[test]
     fn the_process_is_read() {
         assert_eq!(cpu_ticks("77 (a) b (c) R 1 77 77 0 -1 4194304 100 0 0 0 250 50 0 0 20"), 300);

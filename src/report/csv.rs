@@ -83,7 +83,8 @@ fn cells(entry: &Entry<'_>, places: &[&str]) -> Vec<String> {
     cells
 }
 
-fn row(cells: &[String]) -> String {
+/// A record of quoted cells with its line feed.
+pub(super) fn row(cells: &[String]) -> String {
     let mut line = cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
     line.push('\n');
     line

@@ -25,9 +25,12 @@ pub fn svg_figures(results: &Results) -> Vec<(String, String)> {
     if let Some(trial) = typical.and_then(deciding_failure) {
         add("losses".to_owned(), charts::losses(trial, Size::Wide));
         add("seconds-failure".to_owned(), charts::series(trial, Size::Wide));
+        add("answers-failure".to_owned(), charts::answers(trial, Size::Wide));
     }
     if let Some(trial) = &results.latency_trial {
         add("seconds-half-rate".to_owned(), charts::series(trial, Size::Wide));
+        add("answers-half-rate".to_owned(), charts::answers(trial, Size::Wide));
+        add("pacing".to_owned(), charts::pacing(trial, Size::Wide));
     }
     if let Some(trial) = typical.and_then(best_pass) {
         add("processors".to_owned(), charts::processors(trial, Size::Wide));

@@ -3,12 +3,13 @@
 use std::time::SystemTime;
 
 use engine::record::{Results, State, Summary};
-use maud::{Markup, html};
+use maud::html;
 
 use super::clean::shortened;
-use super::html::{Cell, Column, document, figure, table};
+use super::html::{document, figure};
 use super::number::{count, percent, plural, real};
 use super::svg::{Chart, Frame, Item, Scale, Shape, Size, Tick, label, legend, line, shape, x_axis, y_axis};
+use super::table::{Cell, Column, Table, table};
 use super::words::{dut_name, instant};
 
 /// Servers in the chart at most.
@@ -56,7 +57,7 @@ pub fn html(mut entries: Vec<Entry>) -> String {
     document("Results of Sextant", &body, include_str!("html/filter.js"))
 }
 
-fn results(entries: &[Entry]) -> Markup {
+fn results(entries: &[Entry]) -> Table {
     let columns = [
         Column("result", false),
         Column("measured", false),
@@ -70,7 +71,7 @@ fn results(entries: &[Entry]) -> Markup {
         Column("limited by", false),
     ];
     let rows: Vec<Vec<Cell>> = entries.iter().map(row).collect();
-    table("Results, the first measured first", &columns, &rows)
+    table("Results, the first measured first", &columns, rows)
 }
 
 fn row(entry: &Entry) -> Vec<Cell> {
@@ -84,7 +85,7 @@ fn row(entry: &Entry) -> Vec<Cell> {
     };
     let page = format!("{directory}/report.html");
     vec![
-        Cell::markup(html! { a href=(page) { (directory) } }, directory),
+        Cell::markup(html! { a href=(page) { (directory) } }, directory, directory),
         Cell::text(&instant(&results.started_utc)),
         Cell::text(&dut_name(results)),
         Cell::text(&results.settings.preset),

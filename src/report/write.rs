@@ -6,9 +6,11 @@ use std::path::Path;
 
 use engine::record::Results;
 
-use super::{html, latex_tables, svg_figures, trials_csv};
+use super::html::tables as tables_of;
+use super::table::table_files;
+use super::{html, svg_figures, trials_csv};
 
-/// Writes `report.html`, `trials.csv`, `figures/*.svg` and `tables/*.tex` into a result directory. Each file appears
+/// Writes `report.html`, `trials.csv`, `figures/*.svg` and `tables/*` into a result directory. Each file appears
 /// whole or not at all; `results.json` is not touched.
 ///
 /// # Errors
@@ -16,8 +18,13 @@ use super::{html, latex_tables, svg_figures, trials_csv};
 pub fn write_all(results: &Results, dir: &Path) -> io::Result<()> {
     replace(dir, "trials.csv", &trials_csv(results))?;
     write_group(&dir.join("figures"), &svg_figures(results))?;
-    write_group(&dir.join("tables"), &latex_tables(results))?;
+    write_group(&dir.join("tables"), &tables(results))?;
     replace(dir, "report.html", &html(results))
+}
+
+/// A file name and what is in it, for each table that the record can fill, in each of the three forms.
+pub fn tables(results: &Results) -> Vec<(String, String)> {
+    table_files(results, &tables_of(results))
 }
 
 fn write_group(dir: &Path, files: &[(String, String)]) -> io::Result<()> {

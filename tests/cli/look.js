@@ -1,4 +1,4 @@
-addEventListener("load", () => {
+addEventListener("load", async () => {
   const check = (good, text) => { if (!good) faults.push(text); };
   const requests = performance.getEntriesByType("resource").map((entry) => entry.name);
   check(requests.length === 0, "requests: " + requests.join(" "));
@@ -49,5 +49,22 @@ addEventListener("load", () => {
   levels.forEach((level, at) => check(at === 0 || level <= levels[at - 1] + 1, "a level of heads is left out"));
   for (const node of document.querySelectorAll("button, a")) check(node.textContent.trim() !== "", "no name");
   for (const node of document.querySelectorAll("th")) check(node.scope !== "", "a head without scope: " + node.textContent);
+  // On paper a figure must fit on a page (A4 with margins, at 96 pixels for an inch), and may not be cut.
+  const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+  const printed = rules.filter((rule) => rule.media?.mediaText === "print").flatMap((rule) => [...rule.cssRules]);
+  const whole = printed.some((rule) => rule.selectorText?.includes("figure") && rule.style.breakInside === "avoid");
+  check(whole, "figures may be cut in print");
+  for (const chart of charts) {
+    const { width, height } = chart.viewBox.baseVal;
+    check((height / width) * 700 < 900, "higher than a page: " + chart.getAttribute("aria-label"));
+  }
+  if (window.axe) {
+    const found = await window.axe.run(document, { resultTypes: ["violations"] });
+    for (const { id, impact, help, nodes } of found.violations) {
+      if (impact !== "serious" && impact !== "critical") continue;
+      check(false, `axe, ${impact}: ${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html).join(" ")}`);
+    }
+    check(found.passes.length > 10, "axe checked hardly anything");
+  }
   document.body.dataset.faults = JSON.stringify(faults);
 });

@@ -9,6 +9,7 @@ mod compare;
 mod counters;
 mod echo;
 mod faults;
+mod import;
 mod lab;
 mod outputs;
 mod page;

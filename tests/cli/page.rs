@@ -18,6 +18,27 @@ addEventListener("securitypolicyviolation", (event) => faults.push("refused: " +
 /// Runs last: looks at the page as a person would, with the pointer, the mouse and a narrow screen.
 const LOOK: &str = concat!("<script>", include_str!("look.js"), "</script>");
 
+/// The accessibility checks of axe-core, of this version.
+const AXE: &str = "axe-core@4.11.0";
+
+/// axe-core's script, fetched once by npm; nothing where that cannot be had.
+fn axe() -> Option<String> {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
+    let script = directory.join("package/axe.min.js");
+    if !script.exists() {
+        fs::create_dir_all(&directory).unwrap();
+        let at = directory.to_str().unwrap();
+        let packed =
+            Command::new("npm").args(["pack", "--silent", AXE, "--pack-destination", at]).output().ok()?;
+        let name = String::from_utf8_lossy(&packed.stdout).trim().to_owned();
+        let mut unpack = Command::new("tar");
+        unpack.args(["-xzf", &name, "package/axe.min.js"]).current_dir(&directory);
+        packed.status.success().then_some(())?;
+        unpack.status().ok()?.success().then_some(())?;
+    }
+    fs::read_to_string(script).ok()
+}
+
 /// Windows in pixels: a desktop and a phone.
 const WINDOWS: [&str; 2] = ["1280,900", "390,844"];
 
@@ -38,14 +59,14 @@ fn chromium(page: &Path, more: &[&str]) -> std::process::Output {
 }
 
 /// What the look at a page finds fault with.
-fn faults(report: &Path, window: &str) -> Vec<Value> {
+fn faults(report: &Path, window: &str, axe: &str) -> Vec<Value> {
     let html = fs::read_to_string(report).unwrap();
     let html = html.replacen("<title>", &format!("{WATCH}<title>"), 1);
-    let html = html.replacen("</body>", &format!("{LOOK}</body>"), 1);
+    let html = html.replacen("</body>", &format!("<script>{axe}</script>{LOOK}</body>"), 1);
     let copy = report.with_file_name("looked-at.html");
     fs::write(&copy, html).unwrap();
     let window = format!("--window-size={window}");
-    let output = chromium(&copy, &[&window, "--virtual-time-budget=5000", "--dump-dom"]);
+    let output = chromium(&copy, &[&window, "--virtual-time-budget=20000", "--dump-dom"]);
     let page = String::from_utf8_lossy(&output.stdout).into_owned();
     let noted = page.split("data-faults=\"").nth(1).and_then(|rest| rest.split('"').next());
     let noted = noted.unwrap_or_else(|| panic!("the page was not looked at: {}", stderr(&output)));
@@ -58,6 +79,10 @@ fn reports_work_in_a_browser_from_the_disk() {
         println!("SKIPPED: chromium is not installed; install it with: apt-get install chromium");
         return;
     }
+    let axe = axe().unwrap_or_else(|| {
+        println!("SKIPPED: accessibility: npm cannot fetch {AXE}");
+        String::new()
+    });
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let all = tempfile::tempdir().unwrap();
     for name in ["quick", "interrupted", "hostile"] {
@@ -67,7 +92,7 @@ fn reports_work_in_a_browser_from_the_disk() {
         assert!(output.status.success(), "{}", stderr(&output));
         let report = base.path().join("report.html");
         for window in WINDOWS {
-            assert_eq!(faults(&report, window), Vec::<Value>::new(), "{name} at {window}");
+            assert_eq!(faults(&report, window, &axe), Vec::<Value>::new(), "{name} at {window}");
         }
         fs::create_dir(all.path().join(name)).unwrap();
         fs::copy(base.path().join("results.json"), all.path().join(name).join("results.json")).unwrap();
@@ -77,11 +102,11 @@ fn reports_work_in_a_browser_from_the_disk() {
         let pdf = fs::read(pdf).unwrap();
         assert!(pdf.starts_with(b"%PDF") && pdf.len() > 10_000, "{name}: {} octets", pdf.len());
     }
-    index(all.path());
+    index(all.path(), &axe);
 }
 
 /// The page of several results, one of them measured twice; what is no result is told.
-fn index(all: &Path) {
+fn index(all: &Path, axe: &str) {
     let again = all.join("again");
     fs::create_dir(&again).unwrap();
     let text = fs::read_to_string(all.join("quick/results.json")).unwrap();
@@ -100,7 +125,7 @@ fn index(all: &Path) {
     );
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("3 of 4 results: "));
     for window in WINDOWS {
-        assert_eq!(faults(&page, window), Vec::<Value>::new(), "index at {window}");
+        assert_eq!(faults(&page, window, axe), Vec::<Value>::new(), "index at {window}");
     }
     let none = sextant(&["report", "/nonexistent/a", "/nonexistent/b"]);
     assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use engine::identifiers::analyse;
 use engine::record::{
-    Beside, Bottleneck, CertificateUse, Dut, Experiments, Fact, Goal, GoalResult, GoalSummary, Interval,
-    MedianInterval, Observation, Results, Steadiness, Trial,
+    Answers, Beside, Bottleneck, CertificateUse, Dut, Experiments, Fact, Goal, GoalResult, GoalSummary,
+    Interval, MedianInterval, Observation, Results, Steadiness, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -66,6 +66,7 @@ fn full() -> Results {
         rcodes: BTreeMap::from([("NOERROR".to_owned(), 1)]),
         latency_curve: vec![(100.0, 1)],
         series: vec![Interval::default()],
+        answers: vec![Answers::default()],
         ..Trial::default()
     });
     results

@@ -348,6 +348,7 @@ impl Lane {
             self.log_answer(own, at_ns, Class::Late, &header);
             return;
         }
+        self.stats.note_rcode(due_ns, header.rcode());
         let expected = self.workload.expectation(self.number(own), reply, question_end);
         let Judgement { strict, compat } = judge(expected, &header, reply, question_end);
         self.stats.valid_compat += u64::from(compat);

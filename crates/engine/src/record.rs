@@ -303,6 +303,9 @@ pub struct Trial {
     pub latency_curve: Vec<(f64, u64)>,
     /// Each second (or part of it at the end) of the trial.
     pub series: Vec<Interval>,
+    /// The answers of each of these seconds; empty where they were not looked at one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Answers>,
     /// What the first invalid answers had wrong: the reason, and how often.
     pub invalid_reasons: BTreeMap<String, u64>,
     /// What the machine's counters said.
@@ -423,6 +426,19 @@ pub struct Interval {
     pub valid: u64,
     /// Of the queries due in it: all others.
     pub failed: u64,
+}
+
+/// The answers to the queries that were due in one second of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// Latency of valid ones from the scheduled instant: half took no longer, in ns, up to a quarter too high.
+    pub p50_ns: u64,
+    /// Likewise 99 of 100.
+    pub p99_ns: u64,
+    /// The longest in ns.
+    pub max_ns: u64,
+    /// All that came in time, by RCODE.
+    pub rcodes: BTreeMap<String, u64>,
 }
 
 /// What the machine's counters said of a trial.

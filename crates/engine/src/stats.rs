@@ -1,6 +1,7 @@
 //! Counts and distributions of a trial; merging them is lossless.
 
 mod import;
+mod seconds;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +11,8 @@ use hdrhistogram::Histogram;
 use crate::matcher::Defect;
 use crate::pacer::{Model, SECOND_NS, Schedule};
 use crate::querylog::QueryLog;
-use crate::record::{Experiments, Interval, Latency, ScheduleError, Window, Windows};
+use crate::record::{Answers, Experiments, Interval, Latency, ScheduleError, Window, Windows};
+use seconds::Second;
 
 /// A millisecond in ns.
 const MS_NS: u64 = 1_000_000;
@@ -68,7 +70,7 @@ pub struct Stats {
     sent_by_ms: Vec<u32>,
     /// Counted only where the schedule has no closed form.
     due_by_ms: Vec<u32>,
-    valid_by_second: Vec<u64>,
+    by_second: Vec<Second>,
 }
 
 impl Stats {
@@ -106,7 +108,7 @@ impl Stats {
             // What is sent after the end of the schedule falls into the last, open window.
             sent_by_ms: vec![0; windows],
             due_by_ms: vec![0; if schedule.is_closed_form() { 0 } else { windows }],
-            valid_by_second: vec![0; duration_ns.div_ceil(SECOND_NS) as usize],
+            by_second: vec![Second::EMPTY; duration_ns.div_ceil(SECOND_NS) as usize],
         }
     }
 
@@ -114,7 +116,7 @@ impl Stats {
     pub fn memory_octets(schedule: &Schedule) -> u64 {
         let duration_ns = schedule.end_ns() - schedule.start_ns;
         2 * (duration_ns / MS_NS) * size_of::<u32>() as u64
-            + duration_ns / SECOND_NS * size_of::<u64>() as u64
+            + duration_ns / SECOND_NS * size_of::<Second>() as u64
     }
 
     /// Moves the schedule before anything is counted.
@@ -154,10 +156,22 @@ impl Stats {
         self.latency_ns.saturating_record(latency_ns);
         self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
         self.latency_from_send_ns.saturating_record(latency_ns.saturating_sub(lateness_ns));
-        let second = ((due_ns - self.schedule.start_ns) / SECOND_NS) as usize;
-        if let Some(count) = self.valid_by_second.get_mut(second) {
-            *count += 1;
+        if let Some(second) = self.second(due_ns) {
+            second.note_valid(latency_ns);
         }
+    }
+
+    /// Notes the RCODE of an answer in time.
+    #[inline]
+    pub fn note_rcode(&mut self, due_ns: u64, rcode: u8) {
+        if let Some(second) = self.second(due_ns) {
+            second.note_rcode(rcode);
+        }
+    }
+
+    #[inline]
+    fn second(&mut self, due_ns: u64) -> Option<&mut Second> {
+        self.by_second.get_mut(((due_ns - self.schedule.start_ns) / SECOND_NS) as usize)
     }
 
     /// Notes an answer in time that is wrong.
@@ -209,7 +223,9 @@ impl Stats {
         self.wrong_address = self.wrong_address.or(other.wrong_address);
         add(&mut self.sent_by_ms, &other.sent_by_ms);
         add(&mut self.due_by_ms, &other.due_by_ms);
-        add(&mut self.valid_by_second, &other.valid_by_second);
+        for (own, others) in self.by_second.iter_mut().zip(&other.by_second) {
+            own.merge(others);
+        }
         match (&mut self.log, other.log) {
             (Some(own), Some(others)) => own.merge(others),
             (own, others) => *own = own.take().or(others),
@@ -248,19 +264,25 @@ impl Stats {
     /// The trial by seconds.
     pub fn series(&self) -> Vec<Interval> {
         let start_ns = self.schedule.start_ns;
-        self.valid_by_second
+        self.by_second
             .iter()
             .enumerate()
-            .map(|(second, &valid)| {
+            .map(|(second, &Second { valid, .. })| {
                 let from = second as u64 * SECOND_NS;
                 let due = self.due_between(start_ns + from, start_ns + from + SECOND_NS);
                 let ms = (from / MS_NS) as usize;
-                let last = second + 1 == self.valid_by_second.len();
+                let last = second + 1 == self.by_second.len();
                 let end = if last { self.sent_by_ms.len() } else { ms + 1000 };
                 let sent = self.sent_by_ms[ms..end].iter().map(|&count| u64::from(count)).sum();
                 Interval { start_s: second as f64, sent, valid, failed: due.saturating_sub(valid) }
             })
             .collect()
+    }
+
+    /// The answers of each of these seconds; empty where they were not looked at one by one.
+    pub fn answers(&self) -> Vec<Answers> {
+        let answers: Vec<Answers> = self.by_second.iter().map(Second::answers).collect();
+        if answers.iter().all(|second| second.rcodes.is_empty()) { Vec::new() } else { answers }
     }
 
     /// How even the sending was.

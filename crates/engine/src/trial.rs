@@ -138,6 +138,7 @@ pub fn conclude(
         losses: BTreeMap::new(),
         latency_curve: stats.latency_curve(),
         series: stats.series(),
+        answers: stats.answers(),
         invalid_reasons: reasons(stats),
         validity: validity.name().to_owned(),
         load: schedule.model.to_string(),

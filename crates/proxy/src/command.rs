@@ -9,12 +9,29 @@ use crate::config::Level;
 /// Where the control socket is if nobody says so.
 pub const CONTROL_SOCKET: &str = "/run/dns64d/control.sock";
 
+const SERVING: &str = "\
+Examples:
+  dns64d --config /etc/dns64d/dns64d.toml
+  dns64d --config /etc/dns64d/dns64d.toml --check-config
+      before a restart or a reload";
+
+const ASKING: &str = "\
+Examples:
+  dns64d control status
+  dns64d control upstreams --json
+  dns64d control reload                      after its configuration was changed
+  dns64d control flush below example.com     also: all, failures, or a name
+  dns64d control log debug                   until the next reload
+  dns64d control --config ./dns64d.toml stats
+  dns64d control cache";
+
 /// A DNS64 forwarder: answers AAAA questions for IPv4-only names with addresses under a NAT64 prefix (RFC 6147).
 ///
 /// Exit codes: 0 done, 1 the server refused a control command, 2 bad usage or configuration, 3 the machine does not
 /// allow it, or no server answers on the control socket.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "dns64d", version, subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
+#[command(name = "dns64d", version, subcommand_negates_reqs = true, args_conflicts_with_subcommands = true,
+          after_help = SERVING)]
 pub struct CommandLine {
     /// The configuration file (TOML); SIGHUP reads it again
     #[arg(long, value_name = "FILE", required = true)]
@@ -36,6 +53,7 @@ pub enum Task {
 
 /// What to ask a running server.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = ASKING)]
 pub struct Control {
     /// Its control socket; without this and --config, /run/dns64d/control.sock
     #[arg(long, value_name = "PATH")]

@@ -12,7 +12,7 @@ use engine::search::{
 use engine::statistics::{steadiness, summarize, summarize_goals};
 
 use super::certificate::store::Stored;
-use super::progress::{Doing, Progress, short_duration, trial_line};
+use super::progress::{Doing, Progress, short_duration};
 use super::site::Looped;
 use super::tester::{Auth, MeasureError, Target, Tester, Tried};
 use super::{Plan, Store, bottleneck, checklist, observed};
@@ -204,7 +204,7 @@ impl Bench<'_> {
         };
         let Self { tester, target, auth, progress, .. } = self;
         let tried = progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, duration_ns))?;
-        self.progress.say(&trial_line(phase, &tried.trial));
+        self.progress.say_trial(phase, &tried.trial);
         Ok(tried)
     }
 

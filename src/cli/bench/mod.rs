@@ -20,7 +20,7 @@ use super::site::{SiteArgs, Stage};
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::campaign::certificate::Conditions;
 use crate::campaign::certificate::store::Stored;
-use crate::campaign::{Looped, PathChoice, Plan, Progress, SECOND_NS, Site, Target, Tester, empty_results};
+use crate::campaign::{Looped, PathChoice, Plan, SECOND_NS, Server, Site, Target, Tester, empty_results};
 use crate::lab::environment::{Manifest, preflight};
 use crate::lab::peers::{self, RunningPeer};
 use servers::{ServerArgs, Servers, Setup};
@@ -33,6 +33,7 @@ Examples:
   sextant bench --peer unbound         Unbound from its Debian package
   sextant bench --authoritative nsd --names 10.0.0.0/12 --timeout 0.25
                                        NSD with a million names, as an AuthDNS is tested
+  sextant bench --live                 with a dashboard while it runs
   sextant bench --preset rfc8219       60 s trials, 20 repetitions: many hours
   sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 2001:db8:64::/96
       a server that you run; let it forward dns64perf.test to 127.0.0.1:5300")]
@@ -71,7 +72,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), plan.listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
     args.outputs.keep_list(&mut target)?;
-    let progress = Progress::new(args.search.json, &tester.watch);
+    let progress = args.search.progress(&tester.watch);
     let name = args.server.name()?;
     let store = args.search.store(name)?;
     let discard = |_: &Failure| store.discard();
@@ -85,6 +86,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let servers = Servers::start(&setup, &site, &tester, &looped.auth).inspect_err(discard)?;
     tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     let target = Target { server: servers.server, pid: servers.pid().or(args.server.pid), ..target };
+    let shown = format!("{} {}", servers.dut.name, servers.dut.version).trim_end().to_owned();
+    tester.watch.set_server(Server { name: shown, pid: target.pid, port: target.server.port() });
 
     let mut results = empty_results("bench");
     results.dut = servers.dut.clone();

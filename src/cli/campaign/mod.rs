@@ -27,7 +27,9 @@ Examples:
   sextant campaign list                                what there is, and how long it takes
   sextant campaign run dns64-shootout                  the quick form
   sextant campaign run p003-dispersion --preset full   as the paper did it
-  sextant campaign run mine.toml                       your own; begin with: sextant campaign show dns64-shootout
+  sextant campaign show dns64-shootout > mine.toml     its description, to change
+  sextant campaign plan mine.toml                      each visit with its command and forecast
+  sextant campaign run mine.toml                       your own
   sextant campaign ab 'bench --peer dns64d' 'bench --peer unbound' --rounds 4
       A and B in turns, and whether B is better, worse or the same
   sextant campaign resume results/2025-07-31T140211Z-dns64-shootout

@@ -1,16 +1,20 @@
 //! The charts of the report, each a function from the record to a drawing, or nothing where there is no data.
 
+mod answers;
 mod identifiers;
 mod latency;
 mod losses;
+mod pacing;
 mod processors;
 mod rates;
 mod search;
 mod series;
 
+pub use answers::answers;
 pub use identifiers::{Field, identifiers};
 pub use latency::latency;
 pub use losses::losses;
+pub use pacing::pacing;
 pub use processors::processors;
 pub use rates::rates;
 pub use search::search;
@@ -20,6 +24,13 @@ pub use series::{PARTS_MIN, series};
 pub const RUNS: usize = 200;
 /// Marks of one kind that a chart holds at most.
 const MARKS: usize = 500;
+
+/// A number of something between two places.
+struct Span {
+    from: f64,
+    to: f64,
+    number: u64,
+}
 
 /// Moves labels apart so that they do not cover each other, keeping their order.
 fn spread(places: &mut [f64], gap: f64, top: f64, bottom: f64) {

@@ -3,7 +3,7 @@
 use engine::record::{Interval, Trial};
 use maud::{Markup, html};
 
-use super::MARKS;
+use super::{MARKS, Span};
 use crate::report::number::{count, rate, rate_of, real, short};
 use crate::report::svg::{
     Chart, Frame, Item, Scale, Shape, Size, Tick, band, label, legend, line, x_axis, y_axis,
@@ -11,8 +11,8 @@ use crate::report::svg::{
 
 /// Parts of a trial below which its course tells nothing.
 pub const PARTS_MIN: usize = 4;
-/// Height of the strip of failures.
-const STRIP: f64 = 46.0;
+/// Height of a strip below a course.
+pub(super) const STRIP: f64 = 46.0;
 
 /// Nothing if the trial has too few parts to show a course.
 pub fn series(trial: &Trial, size: Size) -> Option<Chart> {
@@ -31,12 +31,22 @@ pub fn series(trial: &Trial, size: Size) -> Option<Chart> {
     let y = Scale::linear(domain, (frame.bottom, frame.top));
     let whole = Frame { bottom: floor, ..frame };
     let wanted = if size == Size::Narrow { 5 } else { 10 };
+    let span = |part: &Part| Span {
+        from: x.at(part.start_s),
+        to: x.at(part.start_s + part.length_s),
+        number: part.failed,
+    };
+    let failures: Vec<Span> = parts.iter().map(span).collect();
+    let words = match parts.iter().map(|part| part.failed).max() {
+        None | Some(0) => "every query got its valid answer in time".to_owned(),
+        Some(most) => format!("failed, at most {} in a part", count(most)),
+    };
     let body = html! {
         (y_axis(&frame, &y, &ticks, "q/s"))
         (x_axis(&whole, &x, &Tick::of(&x, wanted, short), "seconds", false))
         (line(&steps(&parts, &x, &y, |part| part.sent_qps), "muted"))
         (line(&steps(&parts, &x, &y, |part| part.valid_qps), "valid"))
-        (failures(&parts, &x, (floor - STRIP, floor)))
+        (strip(&failures, &words, x.at(0.0), (floor - STRIP, floor)))
         @for part in &parts { (reach(part, &x, &frame)) }
         (legend(&frame, &items()))
     };
@@ -83,21 +93,16 @@ fn steps(parts: &[Part], x: &Scale, y: &Scale, value: fn(&Part) -> f64) -> Vec<(
     parts.iter().flat_map(ends).collect()
 }
 
-/// Failures have a strip of their own: few among many would not be seen.
-fn failures(parts: &[Part], x: &Scale, (top, floor): (f64, f64)) -> Markup {
-    let most = parts.iter().map(|part| part.failed).max().unwrap_or(0);
+/// What is few among many has a strip of its own below a course, or it would not be seen.
+pub(super) fn strip(spans: &[Span], words: &str, left: f64, (top, floor): (f64, f64)) -> Markup {
+    let most = spans.iter().map(|span| span.number).max().unwrap_or(0);
     let height = Scale::linear((0.0, most.max(1) as f64), (floor, top + 14.0));
-    let left = x.at(0.0);
+    let line = if most == 0 { floor - 12.0 } else { top + 4.0 };
     html! {
-        @if most == 0 {
-            (label((left + 6.0, floor - 12.0), "quiet", "every query got its valid answer in time"))
-        } @else {
-            (label((left + 6.0, top + 4.0), "quiet", &format!("failed, at most {} in a part", count(most))))
-        }
-        @for part in parts.iter().filter(|part| part.failed > 0) {
-            @let (from, to) = (x.at(part.start_s), x.at(part.start_s + part.length_s));
+        (label((left + 6.0, line), "quiet", words))
+        @for Span { from, to, number } in spans.iter().filter(|span| span.number > 0) {
             @let inset = ((to - from) * 0.12).min(3.0);
-            (band((from + inset, height.at(part.failed as f64).min(floor - 2.0)), (to - inset, floor), "fail", ""))
+            (band((from + inset, height.at(*number as f64).min(floor - 2.0)), (to - inset, floor), "fail", ""))
         }
     }
 }

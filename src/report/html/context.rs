@@ -3,12 +3,13 @@
 use engine::record::{Fact, Finding, Results, SelfTest, Severity};
 use maud::{Markup, html};
 
-use super::table::{Cell, Column, facts, table};
+use super::facts;
 use super::verdict::class;
 use super::{missing, trials};
 use crate::report::clean::unbroken;
 use crate::report::number::{count, octets, plural, rate_of, seconds, short};
-use crate::report::select::every_trial;
+use crate::report::select::{Entry, every_trial};
+use crate::report::table::{Cell, Column, Table, table};
 use crate::report::words::{certified, upper_first};
 
 /// The certificate of RFC 8219 9.2.1.
@@ -16,8 +17,7 @@ pub fn selftest(results: &Results) -> Markup {
     let Some(test) = &results.selftest else {
         return missing("No self-test was run: nothing shows that the Tester is not the limit.");
     };
-    let entries: Vec<_> =
-        every_trial(results).into_iter().filter(|entry| entry.phase == "self-test").collect();
+    let entries = selftest_trials(results);
     html! {
         p.certificate.(if test.passed { "kept" } else { "broken" }) { (certificate(test)) }
         (facts(&[
@@ -30,10 +30,32 @@ pub fn selftest(results: &Results) -> Markup {
         @if !entries.is_empty() {
             details open[entries.len() <= 8] {
                 summary { (plural(entries.len(), "trial", "trials")) " of the self-test" }
-                (trials::table_of("Trials of the self-test, the deciding one last", &entries))
+                (trials_of_selftest(&entries))
             }
         }
     }
+}
+
+/// Those of the self-test and of the machine.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let entries: Vec<_> = selftest_trials(results);
+    let changed = changed(results);
+    let tests = (!entries.is_empty()).then(|| trials_of_selftest(&entries));
+    let changes = (!changed.is_empty()).then(|| changes(&changed));
+    tests.into_iter().chain(changes).collect()
+}
+
+fn selftest_trials(results: &Results) -> Vec<Entry<'_>> {
+    every_trial(results).into_iter().filter(|entry| entry.phase == "self-test").collect()
+}
+
+fn trials_of_selftest(entries: &[Entry<'_>]) -> Table {
+    trials::table_of("Trials of the self-test, the deciding one last", entries).named("selftest")
+}
+
+/// What differs after the measurement.
+fn changed(results: &Results) -> Vec<&Fact> {
+    results.environment.facts.iter().filter(|fact| fact.after.is_some()).collect()
 }
 
 /// The certificate that was relied on, or why none was.
@@ -130,7 +152,7 @@ pub fn server(results: &Results) -> Markup {
 /// Findings, what changed during the measurement, then all facts.
 pub fn environment(results: &Results) -> Markup {
     let machine = &results.environment;
-    let changed: Vec<&Fact> = machine.facts.iter().filter(|fact| fact.after.is_some()).collect();
+    let changed = changed(results);
     if machine.facts.is_empty() && machine.findings.is_empty() {
         return missing("Nothing of the machine was recorded.");
     }
@@ -183,14 +205,15 @@ fn finding(finding: &Finding) -> Markup {
     }
 }
 
-fn changes(changed: &[&Fact]) -> Markup {
+fn changes(changed: &[&Fact]) -> Table {
     let row = |fact: &&Fact| {
         let after = fact.after.as_deref().unwrap_or("");
         vec![Cell::text(&fact.name), Cell::text(&fact.group), Cell::text(&fact.before), Cell::text(after)]
     };
     let columns =
         [Column("Fact", false), Column("Of", false), Column("Before", false), Column("After", false)];
-    table("What differs after the measurement", &columns, &changed.iter().map(row).collect::<Vec<_>>())
+    table("What differs after the measurement", &columns, changed.iter().map(row).collect())
+        .named("environment-changes")
 }
 
 fn all_facts(all: &[Fact]) -> Markup {

@@ -3,13 +3,13 @@
 use engine::record::Results;
 use maud::{Markup, html};
 
-use super::table::{Cell, Column, table};
 use super::{figure, missing};
 use crate::report::charts;
 use crate::report::number::{brief_percent, count, percent, plural, rate_of, real};
 use crate::report::select::Tally;
 use crate::report::svg::Size;
-use crate::report::words::{p1_name, p99_name};
+use crate::report::table::{Cell, Column, Table, table};
+use crate::report::words::{dut_name, p1_name, p99_name};
 
 /// Paths that are drawn; the trials of all are in the table at the end.
 const PATHS: usize = 30;
@@ -24,17 +24,44 @@ pub fn rates(results: &Results) -> Markup {
             "The highest rate that passed in each run. The stroke above a point reaches to the lowest rate that failed: \
              the true limit of that run lies between. The scale does not begin at zero. The band, where there is one, is the confidence interval of the median."
         }))
-        (statistics(results))
+        @match statistics(results) {
+            Some(table) => (table),
+            None => (missing("There is no summary over all runs: no run found a rate, or the measurement did not end.")),
+        }
         (runs(results))
     }
 }
 
-fn statistics(results: &Results) -> Markup {
-    let Some(summary) = &results.summary else {
-        return missing(
-            "There is no summary over all runs: no run found a rate, or the measurement did not end.",
-        );
-    };
+/// Those of this part; the first is for papers that compare servers.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let runs = (!results.runs.is_empty()).then(|| runs(results));
+    summary(results).into_iter().chain(statistics(results)).chain(runs).collect()
+}
+
+/// The server as a row.
+fn summary(results: &Results) -> Option<Table> {
+    let found = results.summary.as_ref()?;
+    let row = vec![
+        Cell::text(&dut_name(results)),
+        Cell::number(&real(found.median, 0), found.median),
+        Cell::count(found.p1),
+        Cell::count(found.p99),
+        Cell::percent(found.dispersion_pct),
+        Cell::count(found.stop_width_qps),
+    ];
+    let columns = [
+        Column("Server", false),
+        Column("Median", true),
+        Column("P1", true),
+        Column("P99", true),
+        Column("Dispersion", true),
+        Column("Stop width", true),
+    ];
+    Some(table("DNS64 performance in queries per second", &columns, vec![row]).named("summary"))
+}
+
+fn statistics(results: &Results) -> Option<Table> {
+    let summary = results.summary.as_ref()?;
     let p1 = p1_name(summary.n);
     let p99 = p99_name(summary.n);
     let row = |name: &str, value: String| vec![Cell::text(name), Cell::text(&value)];
@@ -51,14 +78,11 @@ fn statistics(results: &Results) -> Markup {
         let name = format!("{} confidence interval of the median", brief_percent(interval.confidence_pct));
         rows.push(row(&name, format!("{} to {}", count(interval.low), count(interval.high))));
     }
-    table(
-        "Over all runs, in q/s (RFC 8219 section 12)",
-        &[Column("Statistic", false), Column("Value", true)],
-        &rows,
-    )
+    let columns = [Column("Statistic", false), Column("Value", true)];
+    Some(table("Over all runs, in q/s (RFC 8219 section 12)", &columns, rows).named("statistics"))
 }
 
-fn runs(results: &Results) -> Markup {
+fn runs(results: &Results) -> Table {
     let rows: Vec<Vec<Cell>> = (results.runs.iter().enumerate())
         .map(|(index, run)| {
             let tally = Tally::of(&run.trials);
@@ -89,7 +113,7 @@ fn runs(results: &Results) -> Markup {
         Column("Loss inversions", true),
         Column("Search ran", false),
     ];
-    table("The repetitions of the search", &columns, &rows)
+    table("The repetitions of the search", &columns, rows).named("runs")
 }
 
 /// Small pictures side by side, all to the same scale.

@@ -3,11 +3,11 @@
 use engine::record::{Latency, Results, Trial, Window};
 use maud::{Markup, html};
 
-use super::table::{Cell, Column, table};
 use super::{figure, missing};
 use crate::report::charts;
-use crate::report::number::{percent, rate_of, time_ns};
+use crate::report::number::rate_of;
 use crate::report::select::{best_pass, deciding_failure, typical_run};
+use crate::report::table::{Cell, Column, Table, table};
 
 /// The trials whose times matter: half rate, then the rate found by each run.
 fn timed(results: &Results) -> Vec<(String, &Trial)> {
@@ -29,20 +29,39 @@ pub fn latency(results: &Results) -> Markup {
              hundredth (1 %), and so on to the rare ones. Latency counts from the instant at which a query was due, so that \
              a late Tester cannot hide a slow server."
         }))
-        (times("Latency of valid answers, from the scheduled instant", &trials, |trial| &trial.latency_ns))
+        (from_schedule(&trials))
         details {
             summary { "The same from the actual sending" }
-            (times("Latency of valid answers, from the sending", &trials, |trial| &trial.latency_from_send_ns))
+            (from_sending(&trials))
         }
     }
 }
 
-fn times(caption: &str, trials: &[(String, &Trial)], of: fn(&Trial) -> &Latency) -> Markup {
+/// Those of latency and of pacing.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let trials = timed(results);
+    if trials.is_empty() {
+        return Vec::new();
+    }
+    vec![from_schedule(&trials), from_sending(&trials), windows(&trials), lateness(&trials)]
+}
+
+fn from_schedule(trials: &[(String, &Trial)]) -> Table {
+    times("Latency of valid answers, from the scheduled instant", trials, |trial| &trial.latency_ns)
+        .named("latency")
+}
+
+fn from_sending(trials: &[(String, &Trial)]) -> Table {
+    times("Latency of valid answers, from the sending", trials, |trial| &trial.latency_from_send_ns)
+        .named("latency-from-sending")
+}
+
+fn times(caption: &str, trials: &[(String, &Trial)], of: fn(&Trial) -> &Latency) -> Table {
     let row = |(name, trial): &(String, &Trial)| {
         let latency = of(trial);
         let mut cells = vec![Cell::text(name), Cell::count(trial.rate_qps)];
         cells.extend([latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(Cell::time));
-        cells.push(Cell::number(&time_ns(latency.mean), latency.mean));
+        cells.push(Cell::mean_time(latency.mean));
         cells
     };
     let columns = [
@@ -55,7 +74,7 @@ fn times(caption: &str, trials: &[(String, &Trial)], of: fn(&Trial) -> &Latency)
         Column("Slowest", true),
         Column("Mean", true),
     ];
-    table(caption, &columns, &trials.iter().map(row).collect::<Vec<_>>())
+    table(caption, &columns, trials.iter().map(row).collect())
 }
 
 /// The course of the trial at half rate, and of the failure that stopped the typical run.
@@ -67,11 +86,13 @@ pub fn seconds(results: &Results) -> Markup {
     html! {
         @if let Some(trial) = half.filter(enough) {
             (figure(|size| charts::series(trial, size), &html! { "The trial at half the rate, " (rate_of(trial.rate_qps)) "." }))
+            (figure(|size| charts::answers(trial, size), &html! { "Its answers: how long they took, and whether they said anything but NOERROR. The percentiles of a second are up to a quarter too high." }))
         }
         @if let Some((number, trial)) = failed.filter(|(_, trial)| enough(trial)) {
             (figure(|size| charts::series(trial, size), &html! {
                 "The failure that stopped run " (number) ", " (rate_of(trial.rate_qps)) ": when queries went without a valid answer."
             }))
+            (figure(|size| charts::answers(trial, size), &html! { "Its answers." }))
         }
         @if half.filter(enough).is_none() && failed.filter(|(_, trial)| enough(trial)).is_none() {
             (missing("No trial was long enough to show its course."))
@@ -91,18 +112,20 @@ pub fn pacing(results: &Results) -> Markup {
              Worst is the largest deviation of a window's count from the schedule, CV the coefficient of variation of all; \
              off is the share of windows that are more than 5 % off."
         }
+        @if let Some((name, trial)) = trials.first() {
+            (figure(|size| charts::pacing(trial, size), &html! { "The trial of the first row below, " (name) ", " (rate_of(trial.rate_qps)) "." }))
+        }
         (windows(&trials))
         (lateness(&trials))
     }
 }
 
-fn windows(trials: &[(String, &Trial)]) -> Markup {
-    let cells =
-        |window: &Window| [window.worst_pct, window.cv_pct].map(|value| Cell::number(&percent(value), value));
+fn windows(trials: &[(String, &Trial)]) -> Table {
+    let cells = |window: &Window| [window.worst_pct, window.cv_pct].map(Cell::percent);
     let row = |(name, trial): &(String, &Trial)| {
         let mut row = vec![Cell::text(name), Cell::count(trial.rate_qps)];
         row.extend([trial.windows.ms1, trial.windows.ms10, trial.windows.ms100].iter().flat_map(cells));
-        row.push(Cell::number(&percent(trial.windows.ms10.off_pct), trial.windows.ms10.off_pct));
+        row.push(Cell::percent(trial.windows.ms10.off_pct));
         row
     };
     let columns = [
@@ -116,10 +139,10 @@ fn windows(trials: &[(String, &Trial)]) -> Markup {
         Column("100 ms CV", true),
         Column("10 ms off", true),
     ];
-    table("Evenness of the sending", &columns, &trials.iter().map(row).collect::<Vec<_>>())
+    table("Evenness of the sending", &columns, trials.iter().map(row).collect()).named("pacing")
 }
 
-fn lateness(trials: &[(String, &Trial)]) -> Markup {
+fn lateness(trials: &[(String, &Trial)]) -> Table {
     let row = |(name, trial): &(String, &Trial)| {
         let late = &trial.schedule_error_ns;
         let mut row = vec![Cell::text(name), Cell::count(trial.rate_qps)];
@@ -134,9 +157,6 @@ fn lateness(trials: &[(String, &Trial)]) -> Markup {
         Column("p99.9", true),
         Column("Latest", true),
     ];
-    table(
-        "How late queries were sent after their scheduled instant",
-        &columns,
-        &trials.iter().map(row).collect::<Vec<_>>(),
-    )
+    let caption = "How late queries were sent after their scheduled instant";
+    table(caption, &columns, trials.iter().map(row).collect()).named("lateness")
 }

@@ -5,22 +5,40 @@ use std::collections::BTreeMap;
 use engine::record::{Observation, Results, Trial};
 use maud::{Markup, html};
 
-use super::table::{Cell, Column, table};
 use super::{figure, missing};
 use crate::report::charts;
 use crate::report::clean::shortened;
-use crate::report::number::{count, octets, percent, rate_of, real, share, significant};
+use crate::report::number::{count, percent, rate_of, real, share, significant};
 use crate::report::select::{best_pass, deciding_failure, place, tester_cpu_pct, typical_run};
+use crate::report::table::{Cell, Column, Table, table};
 use crate::report::words::upper_first;
 
 /// Wrong answers that are listed.
 const REASONS: usize = 50;
 
+/// Those of the losses and of the counters.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let (failures, observed) = (failures(results), observed(results));
+    let mut tables = Vec::new();
+    if !failures.is_empty() {
+        tables.push(accounting(&failures));
+    }
+    tables.extend(reasons(&failures));
+    if !observed.is_empty() {
+        tables.extend([processor_table(&observed), counter_table(&observed)]);
+    }
+    tables
+}
+
+/// The trial that stopped each run, with the run's number.
+fn failures(results: &Results) -> Vec<(usize, &Trial)> {
+    let runs = results.runs.iter().enumerate();
+    runs.filter_map(|(index, run)| Some((index + 1, deciding_failure(run)?))).collect()
+}
+
 /// The flow of the deciding failure, and all deciding failures as rows.
 pub fn losses(results: &Results) -> Markup {
-    let failures =
-        results.runs.iter().enumerate().filter_map(|(index, run)| Some((index + 1, deciding_failure(run)?)));
-    let failures: Vec<(usize, &Trial)> = failures.collect();
+    let failures = failures(results);
     if failures.is_empty() {
         return missing("No trial failed above a rate that passed: nothing decided by loss.");
     }
@@ -33,11 +51,11 @@ pub fn losses(results: &Results) -> Markup {
             }))
         }
         div.places { (accounting(&failures)) }
-        (reasons(&failures))
+        @if let Some(table) = reasons(&failures) { (table) }
     }
 }
 
-fn accounting(failures: &[(usize, &Trial)]) -> Markup {
+fn accounting(failures: &[(usize, &Trial)]) -> Table {
     let row = |(number, trial): &(usize, &Trial)| {
         let places: Vec<String> = (trial.losses.iter())
             .filter(|(_, number)| **number > 0)
@@ -70,10 +88,10 @@ fn accounting(failures: &[(usize, &Trial)]) -> Markup {
         Column("Without answer", true),
         Column("By place", false),
     ];
-    table("The trial that stopped each run", &columns, &failures.iter().map(row).collect::<Vec<_>>())
+    table("The trial that stopped each run", &columns, failures.iter().map(row).collect()).named("losses")
 }
 
-fn reasons(failures: &[(usize, &Trial)]) -> Markup {
+fn reasons(failures: &[(usize, &Trial)]) -> Option<Table> {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
     for (reason, number) in failures.iter().flat_map(|(_, trial)| &trial.invalid_reasons) {
         let sum = all.entry(reason).or_default();
@@ -82,11 +100,9 @@ fn reasons(failures: &[(usize, &Trial)]) -> Markup {
     let rows =
         all.iter().take(REASONS).map(|(reason, number)| vec![Cell::text(reason), Cell::count(*number)]);
     let rows: Vec<Vec<Cell>> = rows.collect();
-    html! {
-        @if !rows.is_empty() {
-            (table("What the first invalid answers had wrong", &[Column("Reason", false), Column("Answers", true)], &rows))
-        }
-    }
+    let columns = [Column("Reason", false), Column("Answers", true)];
+    (!rows.is_empty())
+        .then(|| table("What the first invalid answers had wrong", &columns, rows).named("invalid-answers"))
 }
 
 /// The bottleneck with its evidence, and processor time and counters of the deciding trials.
@@ -124,20 +140,21 @@ fn observed(results: &Results) -> Vec<Observed<'_>> {
     half.chain(decided).filter_map(|(name, trial)| Some((name, trial, trial.observation.as_ref()?))).collect()
 }
 
-fn processor_table(observed: &[Observed<'_>]) -> Markup {
-    let micros = |value: f64| format!("{} µs", significant(value));
+fn processor_table(observed: &[Observed<'_>]) -> Table {
+    let micros = |value| Cell::maybe(value, |value| format!("{} µs", significant(value))).in_unit("µs");
+    let percent = |value| Cell::maybe(value, percent).in_unit("%");
     let row = |(name, trial, seen): &Observed<'_>| {
         vec![
             Cell::text(name),
             Cell::count(trial.rate_qps),
-            Cell::maybe(seen.dut_cpu_us_per_query, micros),
-            Cell::maybe(seen.dut_cpu_pct, percent),
-            Cell::maybe(seen.dut_hottest_thread_pct, percent),
+            micros(seen.dut_cpu_us_per_query),
+            percent(seen.dut_cpu_pct),
+            percent(seen.dut_hottest_thread_pct),
             Cell::text(&shortened(seen.dut_hottest_thread.as_deref().unwrap_or(""), 30)),
-            Cell::maybe(seen.tester_cpu_us_per_query, micros),
-            Cell::maybe(tester_cpu_pct(trial), percent),
-            Cell::maybe(seen.foreign_cpu_pct, percent),
-            Cell::maybe(seen.steal_pct, percent),
+            micros(seen.tester_cpu_us_per_query),
+            percent(tester_cpu_pct(trial)),
+            percent(seen.foreign_cpu_pct),
+            percent(seen.steal_pct),
         ]
     };
     let columns = [
@@ -152,14 +169,11 @@ fn processor_table(observed: &[Observed<'_>]) -> Markup {
         Column("Anything else", true),
         Column("Hypervisor", true),
     ];
-    table(
-        "Processor time, in percent of one processor",
-        &columns,
-        &observed.iter().map(row).collect::<Vec<_>>(),
-    )
+    let caption = "Processor time, in percent of one processor";
+    table(caption, &columns, observed.iter().map(row).collect()).named("processors")
 }
 
-fn counter_table(observed: &[Observed<'_>]) -> Markup {
+fn counter_table(observed: &[Observed<'_>]) -> Table {
     let whole = |value: Option<u64>| Cell::maybe(value.map(|value| value as f64), |value| real(value, 0));
     let row = |(name, trial, seen): &Observed<'_>| {
         vec![
@@ -173,7 +187,7 @@ fn counter_table(observed: &[Observed<'_>]) -> Markup {
             whole(seen.auth_socket_drops),
             whole(seen.auth_probes_late),
             Cell::maybe(seen.auth_queries_per_query, |ratio| real(ratio, 3)),
-            Cell::maybe(seen.dut_memory_octets.map(|size| size as f64), |size| octets(size as u64)),
+            Cell::octets(seen.dut_memory_octets),
         ]
     };
     let columns = [
@@ -189,5 +203,5 @@ fn counter_table(observed: &[Observed<'_>]) -> Markup {
         Column("AuthDNS queries per query", true),
         Column("Server's memory", true),
     ];
-    table("Counters", &columns, &observed.iter().map(row).collect::<Vec<_>>())
+    table("Counters", &columns, observed.iter().map(row).collect()).named("counters")
 }

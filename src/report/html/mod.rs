@@ -4,11 +4,11 @@
 
 mod context;
 mod evidence;
+mod facts;
 mod latency;
 mod losses;
 mod observed;
 mod rfc;
-mod table;
 mod trials;
 mod verdict;
 
@@ -18,12 +18,20 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::clean::{printable, shortened};
 use super::number::seconds;
 use super::svg::{Chart, STYLE, Size};
+use super::table::Table;
 use super::words::{dut_name, instant, took};
-pub(in crate::report) use table::{Cell, Column, facts, table};
+pub(in crate::report) use facts::facts;
 
 /// Nothing may be fetched, whatever the record holds.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'";
+
+/// The tables of the page, and those for papers alone.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let of: [fn(&Results) -> Vec<Table>; 5] =
+        [evidence::tables, latency::tables, losses::tables, context::tables, trials::tables];
+    of.iter().flat_map(|of| of(results)).chain(rfc::table(results)).collect()
+}
 
 type Content = fn(&Results) -> Markup;
 
@@ -136,7 +144,7 @@ fn foot(results: &Results) -> Markup {
             p {
                 "In the same directory: " a href="results.json" { "results.json" } " (schema " (results.schema) "), "
                 a href="trials.csv" { "trials.csv" } ", and the charts and tables of this page in "
-                a href="figures/" { "figures" } " (SVG) and " a href="tables/" { "tables" } " (LaTeX)."
+                a href="figures/" { "figures" } " (SVG) and " a href="tables/" { "tables" } " (CSV, Markdown, LaTeX)."
             }
         }
     }

@@ -4,8 +4,7 @@ use engine::identifiers::Analysis;
 use engine::record::Results;
 use maud::{Markup, html};
 
-use super::table::facts;
-use super::{figure, missing};
+use super::{facts, figure, missing};
 use crate::report::charts::{Field, identifiers};
 use crate::report::clean::shortened;
 use crate::report::number::{count, rate_of};

@@ -4,22 +4,30 @@ use engine::record::Results;
 use maud::{Markup, html};
 
 use super::missing;
-use super::table::{Cell, Column, table};
 use crate::report::method::method as paragraphs;
+use crate::report::table::{Cell, Column, Table, table as sortable};
 use crate::report::words::{command_line, kept};
 
 /// Every requirement with kept, not kept or not applicable.
 pub fn checklist(results: &Results) -> Markup {
-    if results.checklist.is_empty() {
+    let Some(table) = table(results) else {
         return missing("The checklist is filled when the measurement ends.");
-    }
+    };
     let (kept, of) = kept(results);
+    html! {
+        p { strong { (kept) " of " (of) } " requirements that apply here were kept." }
+        div.prose { (table) }
+    }
+}
+
+/// The same as a table.
+pub fn table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<Cell>> = (results.checklist.iter())
         .map(|asked| {
             vec![
-                Cell::markup(html! { b.section { (asked.section) } }, &asked.section),
+                Cell::markup(html! { b.section { (asked.section) } }, &asked.section, &asked.section),
                 Cell::text(&asked.level),
-                Cell::markup(verdict(asked.kept), verdict_key(asked.kept)),
+                Cell::markup(verdict(asked.kept), verdict_word(asked.kept), verdict_key(asked.kept)),
                 Cell::text(&asked.text),
                 Cell::text(&asked.note),
             ]
@@ -32,9 +40,15 @@ pub fn checklist(results: &Results) -> Markup {
         Column("What it asks", false),
         Column("How, or why not", false),
     ];
-    html! {
-        p { strong { (kept) " of " (of) } " requirements that apply here were kept." }
-        div.prose { (table("Requirements of RFC 8219", &columns, &rows)) }
+    let asked = !results.checklist.is_empty();
+    asked.then(|| sortable("Requirements of RFC 8219", &columns, rows).named("rfc8219"))
+}
+
+fn verdict_word(kept: Option<bool>) -> &'static str {
+    match kept {
+        Some(true) => "kept",
+        Some(false) => "not kept",
+        None => "n.a.",
     }
 }
 

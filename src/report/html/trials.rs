@@ -4,10 +4,10 @@ use engine::record::{Outcome, Results, Trial};
 use maud::{Markup, html};
 
 use super::missing;
-use super::table::{Cell, Column, table};
 use crate::report::clean::shortened;
-use crate::report::number::{NONE, percent, seconds};
+use crate::report::number::{NONE, seconds};
 use crate::report::select::{Entry, every_trial, outcome_word};
+use crate::report::table::{Cell, Column, Table, table};
 use crate::report::words::upper_first;
 
 /// In the order they were run.
@@ -16,11 +16,20 @@ pub fn trials(results: &Results) -> Markup {
     if entries.is_empty() {
         return missing("No trial has been run.");
     }
-    table_of("All trials, in the order they were run", &entries)
+    html! { (all(&entries)) }
+}
+
+/// That of all trials.
+pub fn tables(results: &Results) -> Vec<Table> {
+    vec![all(&every_trial(results))]
+}
+
+fn all(entries: &[Entry<'_>]) -> Table {
+    table_of("All trials, in the order they were run", entries).named("trials")
 }
 
 /// These trials, a row each.
-pub fn table_of(caption: &str, entries: &[Entry<'_>]) -> Markup {
+pub fn table_of(caption: &str, entries: &[Entry<'_>]) -> Table {
     let columns = [
         Column("Trial", false),
         Column("Rate, q/s", true),
@@ -38,8 +47,8 @@ pub fn table_of(caption: &str, entries: &[Entry<'_>]) -> Markup {
         Column("10 ms worst", true),
         Column("Reason", false),
     ];
-    let rows: Vec<Vec<Cell>> = entries.iter().enumerate().map(|(index, entry)| row(index, entry)).collect();
-    table(caption, &columns, &rows)
+    let rows = entries.iter().enumerate().map(|(index, entry)| row(index, entry)).collect();
+    table(caption, &columns, rows)
 }
 
 fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
@@ -50,10 +59,10 @@ fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
     };
     let time = |value: u64| if trial.valid > 0 { Cell::time(value) } else { Cell::number(NONE, f64::NAN) };
     vec![
-        Cell::markup(html! { (name) }, &index.to_string()),
+        Cell::markup(html! { (name) }, &name, &index.to_string()),
         Cell::count(trial.rate_qps),
-        Cell::number(&seconds(trial.duration_s), trial.duration_s),
-        Cell::markup(outcome(trial), outcome_word(trial.outcome)),
+        Cell::number(&seconds(trial.duration_s), trial.duration_s).in_unit("s"),
+        Cell::markup(outcome(trial), outcome_word(trial.outcome), outcome_word(trial.outcome)),
         Cell::count(trial.sent),
         Cell::count(trial.valid),
         Cell::count(trial.invalid),
@@ -63,7 +72,7 @@ fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
         time(trial.latency_ns.p99),
         time(trial.latency_ns.max),
         Cell::time(trial.schedule_error_ns.p99),
-        Cell::number(&percent(trial.windows.ms10.worst_pct), trial.windows.ms10.worst_pct),
+        Cell::percent(trial.windows.ms10.worst_pct),
         Cell::text(&shortened(&reason(trial), 240)),
     ]
 }

@@ -7,9 +7,10 @@ use super::rows::{Row, Table};
 use super::scaleup::scale_up;
 use super::text::{drift, heads, published, remarks};
 use crate::campaign::series::{SENTINEL, Series, VisitState};
-use crate::report::html::{Cell, Column, document, facts, figure, table as sortable};
+use crate::report::html::{document, facts, figure};
 use crate::report::number::{NONE, real, seconds};
 use crate::report::svg::Size;
+use crate::report::table::{Cell, Column, table as sortable};
 use crate::report::words::instant;
 
 /// Charts of figures at most.
@@ -58,7 +59,7 @@ fn result(series: &Series, table: &Table) -> Markup {
             (figure(|size| values(&table.rows, at, of, size), &html! { (of.name) ", every visit, and the median." }))
         }
         @if let Some(drift) = drift(table) { p { (drift) } }
-        (sortable("Cells of the campaign", &columns, &rows))
+        (sortable("Cells of the campaign", &columns, rows))
     }
 }
 
@@ -162,7 +163,7 @@ fn visits(series: &Series) -> Markup {
             let result = match (&visit.state, &visit.directory) {
                 (VisitState::Complete, Some(directory)) => {
                     let page = format!("{directory}/report.html");
-                    Cell::markup(html! { a href=(page) { "report" } }, "report")
+                    Cell::markup(html! { a href=(page) { "report" } }, "report", "report")
                 }
                 (VisitState::Failed(why), _) => Cell::text(&format!("failed: {why}")),
                 (VisitState::Missing(why), _) => Cell::text(&format!("not here: {why}")),
@@ -177,7 +178,7 @@ fn visits(series: &Series) -> Markup {
             ]
         })
         .collect();
-    sortable("Visits in the order in which they were made", &columns, &rows)
+    html! { (sortable("Visits in the order in which they were made", &columns, rows)) }
 }
 
 fn repeat(series: &Series) -> Markup {

@@ -108,7 +108,7 @@ impl Chart {
             svg.chart xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (width) " " (height) } width=(width)
                 height=(height) role="img" aria-label=(self.label) {
                 title { (self.label) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(plain_style())) }
                 rect.sheet width=(width) height=(height) {}
                 (self.body)
             }
@@ -117,7 +117,44 @@ impl Chart {
     }
 }
 
+/// The styles without variables and conditions, which papers' programs do not know: light, on white.
+fn plain_style() -> String {
+    let colours = STYLE.split('}').next().unwrap_or_default();
+    let variables: Vec<(&str, &str)> = (colours.split(['{', ';']))
+        .filter_map(|declaration| declaration.trim().split_once(": "))
+        .filter(|(name, _)| name.starts_with("--"))
+        .collect();
+    let mut plain = String::with_capacity(STYLE.len());
+    let mut conditional = 0i32;
+    for line in STYLE.lines() {
+        let condition = line.starts_with("@media") || conditional > 0;
+        if condition {
+            conditional += line.matches('{').count() as i32 - line.matches('}').count() as i32;
+            continue;
+        }
+        if !line.trim_start().starts_with("--") {
+            plain.push_str(line);
+            plain.push('\n');
+        }
+    }
+    variables.iter().fold(plain, |plain, (name, value)| plain.replace(&format!("var({name})"), value))
+}
+
 /// A coordinate: a tenth of a pixel is enough, and never anything but a number.
 pub fn at(value: f64) -> String {
     if value.is_finite() { format!("{:.1}", value.clamp(-1e5, 1e5)) } else { "0.0".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_plain_styles() {
+        let plain = plain_style();
+        assert!(!plain.contains("var(") && !plain.contains("@media") && !plain.contains("--"), "{plain}");
+        assert!(plain.contains(".chart .dot { fill: #0b6b74; }"), "{plain}");
+        assert_eq!(plain.matches('{').count(), plain.matches('}').count());
+        assert!(plain.contains("font: 12px") && plain.contains(".mark:hover"), "{plain}");
+    }
 }

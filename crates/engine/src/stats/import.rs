@@ -39,14 +39,14 @@ impl Stats {
     /// Counts valid answers by the second that their queries were due in: `valid_among` says how many there are among the
     /// queries of these numbers.
     pub fn count_by_second(&mut self, mut valid_among: impl FnMut(Range<u64>) -> u64) {
-        let (start_ns, last) = (self.schedule.start_ns, self.valid_by_second.len().saturating_sub(1));
+        let (start_ns, last) = (self.schedule.start_ns, self.by_second.len().saturating_sub(1));
         let mut first = 0;
-        for second in 0..self.valid_by_second.len() {
+        for second in 0..self.by_second.len() {
             let end_ns = start_ns + (second as u64 + 1) * SECOND_NS;
             // What is due at the very end of a second belongs to the next one.
             let end =
                 if second == last { self.schedule.queries } else { self.schedule.due_count(end_ns - 1) };
-            self.valid_by_second[second] += valid_among(first..end);
+            self.by_second[second].valid += valid_among(first..end);
             first = end;
         }
     }

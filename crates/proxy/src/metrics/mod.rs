@@ -156,4 +156,24 @@ mod tests {
         assert_eq!(names.len(), all, "two metrics have one name");
         assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
     }
+
+    /// Every metric that the dashboard asks for is told.
+    #[test]
+    fn the_dashboard_asks_for_what_is_told() {
+        let told = text(&snapshot(), 1e9);
+        let board: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../dist/grafana/dns64d.json")).unwrap();
+        let expressions = board["panels"].as_array().unwrap().iter().flat_map(|panel| {
+            panel["targets"].as_array().unwrap().iter().map(|target| target["expr"].as_str().unwrap())
+        });
+        let mut asked = 0;
+        for name in expressions.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        {
+            if ["dns64d_", "process_"].iter().any(|family| name.starts_with(family)) {
+                assert!(told.contains(&format!("\n{name}")), "nobody tells {name}");
+                asked += 1;
+            }
+        }
+        assert!(asked > 10, "{asked}");
+    }
 }
