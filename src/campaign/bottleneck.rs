@@ -26,12 +26,7 @@ const STEAL_PCT: f64 = 3.0;
 pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
     let searched = results.settings.search != "fixed" && !results.runs.is_empty();
     if searched && results.runs.iter().all(|run| run.at_ceiling) {
-        return Some(Bottleneck {
-            cause: "the Tester's certificate".into(),
-            evidence:
-                "every run passed at the highest rate that the self-test allows; the server may be faster"
-                    .into(),
-        });
+        return Some(ceiling(results));
     }
     let failed =
         results.runs.iter().filter_map(|run| run.trials.iter().rfind(|trial| trial.outcome == Outcome::Fail));
@@ -41,6 +36,24 @@ pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
     let count = |cause: &str| causes.iter().filter(|other| other.cause == cause).count();
     // Of equally frequent causes the first one stands.
     causes.iter().rev().max_by_key(|bottleneck| count(&bottleneck.cause)).cloned()
+}
+
+/// Every run passed at the highest rate that it might try: who set that.
+fn ceiling(results: &Results) -> Bottleneck {
+    let highest = results.settings.rate_range_qps[1];
+    let told = results.selftest.as_ref().is_some_and(|test| test.passed && test.certified_qps >= highest);
+    let (cause, evidence) = if told {
+        (
+            "the highest rate tried",
+            "every run passed at the highest rate that it was to try (--max-rate); the server may be faster",
+        )
+    } else {
+        (
+            "the Tester's certificate",
+            "every run passed at the highest rate that the self-test allows; the server may be faster",
+        )
+    };
+    Bottleneck { cause: cause.into(), evidence: evidence.into() }
 }
 
 /// Why a trial did not pass; `unattributed` where the counters do not tell, `None` if it passed.
@@ -267,6 +280,17 @@ mod tests {
         trial.losses.insert(place::UNSENT.into(), 7);
         assert!(cause(&trial).unwrap().evidence.contains("7 queries were not sent"));
         assert_eq!(cause(&Trial { outcome: Outcome::Pass, ..trial }), None);
+    }
+
+    #[test]
+    fn a_ceiling_that_was_told_is_not_the_certificates() {
+        use engine::record::{Run, SelfTest};
+        let mut results = super::super::empty_results("bench");
+        results.runs = vec![Run { at_ceiling: true, ..Run::default() }];
+        assert_eq!(bottleneck(&results).unwrap().cause, "the Tester's certificate");
+        results.settings.rate_range_qps = [1, 60_000];
+        results.selftest = Some(SelfTest { passed: true, certified_qps: 60_000, ..SelfTest::default() });
+        assert_eq!(bottleneck(&results).unwrap().cause, "the highest rate tried");
     }
 
     #[test]

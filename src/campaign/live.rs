@@ -14,7 +14,7 @@ use net::live::{Counts, LATENCY_BOUNDS_NS, LATENCY_BUCKETS};
 use super::progress::{Doing, bracket_text, short_duration};
 use super::watch::{Server, Watch};
 use crate::lab::observe::{Observer, Snapshot};
-use crate::report::number::{brief_percent as percent, brief_time_ns, count as grouped};
+use crate::report::number::{brief_time_ns, count as grouped, real};
 
 /// The time over which rates, latencies and processors are averaged.
 const PULSE: Duration = Duration::from_secs(1);
@@ -166,6 +166,11 @@ impl Reading {
     }
 }
 
+/// Whole percents: tenths would dance.
+fn percent(value: f64) -> String {
+    format!("{} %", real(value, 0))
+}
+
 /// The bound that this share of the answers did not exceed.
 fn within_ns(buckets: &[u64; LATENCY_BUCKETS], quantile: f64) -> Option<u64> {
     let total: u64 = buckets.iter().sum();
@@ -215,7 +220,12 @@ fn latencies(pulse: &Pulse) -> String {
         Some(format!("{share} ≤ {time}"))
     });
     let told: Vec<String> = told.collect();
-    if told.is_empty() { "no valid answer in the last second".to_owned() } else { told.join("   ") }
+    match (told.is_empty(), pulse.rates[1] > 0.0) {
+        (false, _) => told.join("   "),
+        // A Measurer in the kernel keeps them to itself until then.
+        (true, true) => "known at the end of the trial".to_owned(),
+        (true, false) => "no valid answer in the last second".to_owned(),
+    }
 }
 
 /// Of the trial under way; then what was dropped where in the last second.

@@ -49,6 +49,8 @@ pub struct Doing {
 
 /// How often the line is drawn.
 const TICK: Duration = Duration::from_millis(100);
+/// How often all lines of a dashboard are.
+const TICK_ALL: Duration = Duration::from_millis(250);
 /// How often a plain line is written.
 const PLAIN: Duration = Duration::from_secs(5);
 
@@ -109,7 +111,11 @@ impl Progress {
         }
         let (started, before) = (Instant::now(), self.watch.live.counts());
         let done = AtomicBool::new(false);
-        let pause = if matches!(self.screen, Screen::Plain) { PLAIN } else { TICK };
+        let pause = match &self.screen {
+            Screen::Line(_) => TICK,
+            Screen::Dashboard(_) => TICK_ALL,
+            Screen::Plain => PLAIN,
+        };
         std::thread::scope(|scope| {
             let ticker = scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {

@@ -1,5 +1,9 @@
 addEventListener("load", async () => {
   const check = (good, text) => { if (!good) faults.push(text); };
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const paper = getComputedStyle(document.body).backgroundColor;
+  check(dark === (paper !== "rgb(255, 255, 255)"), `dark ${dark}, and the paper ${paper}`);
+  document.body.dataset.dark = dark;
   const requests = performance.getEntriesByType("resource").map((entry) => entry.name);
   check(requests.length === 0, "requests: " + requests.join(" "));
   const visible = (node) => node.getClientRects().length > 0;

@@ -39,8 +39,10 @@ fn axe() -> Option<String> {
     fs::read_to_string(script).ok()
 }
 
-/// Windows in pixels: a desktop and a phone.
-const WINDOWS: [&str; 2] = ["1280,900", "390,844"];
+/// Windows in pixels, and colours: a desktop, a phone, and a desktop in the dark.
+const WINDOWS: [(&str, &str); 3] = [("1280,900", LIGHT), ("390,844", LIGHT), ("1280,900", DARK)];
+const LIGHT: &str = "--blink-settings=preferredColorScheme=1";
+const DARK: &str = "--blink-settings=preferredColorScheme=0";
 
 fn chromium(page: &Path, more: &[&str]) -> std::process::Output {
     let profile = tempfile::tempdir().unwrap();
@@ -59,15 +61,19 @@ fn chromium(page: &Path, more: &[&str]) -> std::process::Output {
 }
 
 /// What the look at a page finds fault with.
-fn faults(report: &Path, window: &str, axe: &str) -> Vec<Value> {
+fn faults(report: &Path, (window, scheme): (&str, &str), axe: &str) -> Vec<Value> {
     let html = fs::read_to_string(report).unwrap();
     let html = html.replacen("<title>", &format!("{WATCH}<title>"), 1);
     let html = html.replacen("</body>", &format!("<script>{axe}</script>{LOOK}</body>"), 1);
     let copy = report.with_file_name("looked-at.html");
     fs::write(&copy, html).unwrap();
     let window = format!("--window-size={window}");
-    let output = chromium(&copy, &[&window, "--virtual-time-budget=20000", "--dump-dom"]);
+    let output = chromium(&copy, &[&window, scheme, "--virtual-time-budget=20000", "--dump-dom"]);
     let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        page.contains(&format!("data-dark=\"{}\"", scheme == DARK)),
+        "the colours asked for are not shown"
+    );
     let noted = page.split("data-faults=\"").nth(1).and_then(|rest| rest.split('"').next());
     let noted = noted.unwrap_or_else(|| panic!("the page was not looked at: {}", stderr(&output)));
     serde_json::from_str(&noted.replace("&quot;", "\"").replace("&amp;", "&").replace("&gt;", ">")).unwrap()
@@ -92,7 +98,7 @@ fn reports_work_in_a_browser_from_the_disk() {
         assert!(output.status.success(), "{}", stderr(&output));
         let report = base.path().join("report.html");
         for window in WINDOWS {
-            assert_eq!(faults(&report, window, &axe), Vec::<Value>::new(), "{name} at {window}");
+            assert_eq!(faults(&report, window, &axe), Vec::<Value>::new(), "{name} at {window:?}");
         }
         fs::create_dir(all.path().join(name)).unwrap();
         fs::copy(base.path().join("results.json"), all.path().join(name).join("results.json")).unwrap();
@@ -125,7 +131,7 @@ fn index(all: &Path, axe: &str) {
     );
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("3 of 4 results: "));
     for window in WINDOWS {
-        assert_eq!(faults(&page, window, axe), Vec::<Value>::new(), "index at {window}");
+        assert_eq!(faults(&page, window, axe), Vec::<Value>::new(), "index at {window:?}");
     }
     let none = sextant(&["report", "/nonexistent/a", "/nonexistent/b"]);
     assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));

@@ -7,18 +7,20 @@ use super::super::clean::printable;
 use super::super::csv::row as csv_row;
 use super::super::number::{NONE, exact, seconds};
 use super::super::words::dut_name;
-use super::{Cell, Table, latex};
+use super::{Cell, ROWS, Table, latex};
 
 /// The files of all tables that have a name, with their names.
 pub fn table_files(results: &Results, tables: &[Table]) -> Vec<(String, String)> {
     let named = tables.iter().filter(|table| !table.name.is_empty() && !table.rows.is_empty());
     let files = named.flat_map(|table| {
         let caption = caption(results, &table.caption);
-        [
-            (format!("{}.csv", table.name), csv(table)),
-            (format!("{}.md", table.name), markdown(table, &caption)),
-            (format!("{}.tex", table.name), latex::latex(table, &caption)),
-        ]
+        let mut files = vec![(format!("{}.csv", table.name), csv(table))];
+        // Nobody reads more in a text or a paper.
+        if table.rows.len() <= ROWS {
+            files.push((format!("{}.md", table.name), markdown(table, &caption)));
+            files.push((format!("{}.tex", table.name), latex::latex(table, &caption)));
+        }
+        files
     });
     files.map(|(name, text)| (name, printable(text))).collect()
 }
