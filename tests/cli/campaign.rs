@@ -9,7 +9,7 @@ use sextant::campaign::series::{Series, VisitState};
 use super::running::{Background, alone, command, sextant, stderr};
 
 /// A campaign of two cells, searches of a few tenths of a second, against these servers.
-fn description(directory: &Path, servers: &[&str], duration_s: &str) -> PathBuf {
+pub(super) fn description(directory: &Path, servers: &[&str], duration_s: &str) -> PathBuf {
     let servers = servers.iter().map(|server| format!("'{server}'")).collect::<Vec<_>>().join(", ");
     let text = format!(
         "name = 'mine'\ntitle = 'Mine'\n[quick]\nrounds = 2\noptions = ['--repetitions', '1', '--width', '50', \
@@ -24,13 +24,13 @@ fn description(directory: &Path, servers: &[&str], duration_s: &str) -> PathBuf 
     path
 }
 
-fn run(file: &Path, out: &Path, more: &[&str]) -> Output {
+pub(super) fn run(file: &Path, out: &Path, more: &[&str]) -> Output {
     let arguments = ["campaign", "run", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
     sextant(&[&arguments, more].concat())
 }
 
 /// An AuthDNS on the IPv4 loopback.
-fn server() -> (Background, String) {
+pub(super) fn server() -> (Background, String) {
     let arguments =
         ["auth", "--listen", "127.0.0.1:0", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"];
     let (auth, line) = Background::start(command(&arguments), "");

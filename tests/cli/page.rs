@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::running::{sextant, stderr};
+use super::campaign;
+use super::running::{alone, sextant, stderr};
 
 /// Runs first: whatever goes wrong from here on is noted.
 const WATCH: &str = r#"<script>
@@ -81,8 +82,7 @@ fn faults(report: &Path, (window, scheme): (&str, &str), axe: &str) -> Vec<Value
 
 #[test]
 fn reports_work_in_a_browser_from_the_disk() {
-    if Command::new("chromium").arg("--version").stdout(Stdio::null()).status().is_err() {
-        println!("SKIPPED: chromium is not installed; install it with: apt-get install chromium");
+    if chromium_is_missing() {
         return;
     }
     let axe = axe().unwrap_or_else(|| {
@@ -109,6 +109,33 @@ fn reports_work_in_a_browser_from_the_disk() {
         assert!(pdf.starts_with(b"%PDF") && pdf.len() > 10_000, "{name}: {} octets", pdf.len());
     }
     index(all.path(), &axe);
+}
+
+#[test]
+fn the_page_of_a_campaign_works_in_a_browser() {
+    if chromium_is_missing() {
+        return;
+    }
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (_auth, address) = campaign::server();
+    let out = base.path().join("out");
+    let file = campaign::description(base.path(), &[&address], "0.1");
+    let output = campaign::run(&file, &out, &[]);
+    // Some measurements may have failed on a busy machine; the page is there all the same.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let axe = axe().unwrap_or_default();
+    for window in WINDOWS {
+        assert_eq!(faults(&out.join("report.html"), window, &axe), Vec::<Value>::new(), "at {window:?}");
+    }
+}
+
+fn chromium_is_missing() -> bool {
+    let missing = Command::new("chromium").arg("--version").stdout(Stdio::null()).status().is_err();
+    if missing {
+        println!("SKIPPED: chromium is not installed; install it with: apt-get install chromium");
+    }
+    missing
 }
 
 /// The page of several results, one of them measured twice; what is no result is told.
