@@ -16,7 +16,7 @@ use crate::report::{self, LoadError};
 /// Render the report of a result directory again.
 ///
 /// Writes report.html, trials.csv, figures/*.svg and tables/* into the directory and prints the summary; of a campaign
-/// report.html and report.md; of several results one page with all of them.
+/// report.html, report.md, figures and tables; of several results one page with all of them.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  sextant report results/2025-07-31T14-02-11Z-dns64d --open\n  \
     sextant report results/* --index results/index.html\n      a page with all results, to sort, to filter, and over time\n  \

@@ -7,7 +7,7 @@ use std::path::Path;
 use engine::record::Results;
 
 use super::html::tables as tables_of;
-use super::table::table_files;
+use super::table::{caption, table_files};
 use super::{html, svg_figures, trials_csv};
 
 /// Writes `report.html`, `trials.csv`, `figures/*.svg` and `tables/*` into a result directory. Each file appears
@@ -24,10 +24,11 @@ pub fn write_all(results: &Results, dir: &Path) -> io::Result<()> {
 
 /// A file name and what is in it, for each table that the record can fill, in each of the three forms.
 pub fn tables(results: &Results) -> Vec<(String, String)> {
-    table_files(results, &tables_of(results))
+    table_files(&tables_of(results), |what| caption(results, what))
 }
 
-fn write_group(dir: &Path, files: &[(String, String)]) -> io::Result<()> {
+/// Writes files into a directory that is made if there are any.
+pub(super) fn write_group(dir: &Path, files: &[(String, String)]) -> io::Result<()> {
     if files.is_empty() {
         return Ok(());
     }
@@ -36,7 +37,7 @@ fn write_group(dir: &Path, files: &[(String, String)]) -> io::Result<()> {
 }
 
 /// Writes beside the file and renames, so that a reader never sees half of it.
-fn replace(dir: &Path, name: &str, text: &str) -> io::Result<()> {
+pub(super) fn replace(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     let path = dir.join(name);
     let write = || {
         let mut file = tempfile::Builder::new().prefix(".").suffix(".new").tempfile_in(dir)?;

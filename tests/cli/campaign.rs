@@ -65,7 +65,15 @@ fn a_campaign_is_measured_and_reported() {
     let order: Vec<_> =
         series.visits.iter().map(|visit| (visit.settings[0].1.as_str(), visit.round)).collect();
     assert_eq!(order, [("0", 1), ("1000", 1), ("1000", 2), ("0", 2)]);
-    for file in ["report.html", "report.md", "manifest.json", "manifest-after.json"] {
+    let files = [
+        "report.html",
+        "report.md",
+        "manifest.json",
+        "manifest-after.json",
+        "figures/rates.svg",
+        "tables/cells.tex",
+    ];
+    for file in files {
         assert!(out.join(file).metadata().is_ok_and(|file| file.len() > 100), "{file}");
     }
     let visit = out.join(series.visits[0].directory.as_ref().unwrap());

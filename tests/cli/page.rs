@@ -49,7 +49,14 @@ fn chromium(page: &Path, more: &[&str]) -> std::process::Output {
     let profile = tempfile::tempdir().unwrap();
     let profile = format!("--user-data-dir={}", profile.path().display());
     let fixed = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
-    let quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", &profile];
+    // No name has an address: the network is off.
+    let quiet = [
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        &profile,
+    ];
     // A browser that hangs fails the test instead of holding up all others.
     let mut command = Command::new("timeout");
     command

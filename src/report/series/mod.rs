@@ -13,13 +13,26 @@ pub use rows::{Row, Table, table};
 pub use text::{markdown, text};
 
 use super::clean::printable;
+use super::table::table_files;
+use super::words::instant;
+use super::write::{replace, write_group};
 use crate::campaign::series::Series;
 
-/// Writes `report.html` and `report.md` of a campaign into its directory.
+/// Writes `report.html`, `report.md`, `figures/*.svg` and `tables/*` of a campaign into its directory.
 ///
 /// # Errors
 /// They cannot be written.
 pub fn write_all(series: &Series, table: &Table, directory: &Path) -> io::Result<()> {
-    std::fs::write(directory.join("report.html"), printable(page::html(series, table)))?;
-    std::fs::write(directory.join("report.md"), markdown(series, table))
+    write_group(&directory.join("figures"), &page::figures(table))?;
+    let caption = |what: &str| {
+        let (form, machine) = (series.form.name(), &series.machine);
+        format!(
+            "{}: {what}. {form} form, on {machine}, begun {}.",
+            series.title,
+            instant(&series.started_utc)
+        )
+    };
+    write_group(&directory.join("tables"), &table_files(&page::tables(series, table), caption))?;
+    replace(directory, "report.html", &printable(page::html(series, table)))?;
+    replace(directory, "report.md", &markdown(series, table))
 }

@@ -7,10 +7,11 @@ use super::rows::{Row, Table};
 use super::scaleup::scale_up;
 use super::text::{drift, heads, published, remarks};
 use crate::campaign::series::{SENTINEL, Series, VisitState};
+use crate::report::clean::printable;
 use crate::report::html::{document, facts, figure};
 use crate::report::number::{NONE, real, seconds};
 use crate::report::svg::Size;
-use crate::report::table::{Cell, Column, table as sortable};
+use crate::report::table::{Cell, Column, Table as Sortable, table as sortable};
 use crate::report::words::instant;
 
 /// Charts of figures at most.
@@ -28,7 +29,7 @@ pub fn html(series: &Series, table: &Table) -> String {
             (section("result", "Result", &result(series, table)))
             @if let Some(grid) = grid(&table.rows) { (section("grid", "Median rates, q/s", &grid)) }
             @if !table.published.is_empty() { (section("published", "What others published", &others(table))) }
-            (section("visits", "Every visit", &visits(series)))
+            (section("visits", "Every visit", &html! { (visits(series)) }))
             (section("repeat", "How to repeat it", &repeat(series)))
         }
     };
@@ -40,10 +41,6 @@ fn section(anchor: &str, title: &str, content: &Markup) -> Markup {
 }
 
 fn result(series: &Series, table: &Table) -> Markup {
-    let heads = heads(table);
-    let columns: Vec<Column> = heads.iter().enumerate().map(|(at, head)| Column(head, at > 0)).collect();
-    let columns: Vec<Column> = columns.into_iter().chain([Column("remarks", false)]).collect();
-    let rows: Vec<Vec<Cell>> = table.rows.iter().map(|row| cells(row, table)).collect();
     let caption = html! {
         "The highest rate that each run found, and their median. Where it says >=, a run ended at the highest rate that it might try."
     };
@@ -59,8 +56,36 @@ fn result(series: &Series, table: &Table) -> Markup {
             (figure(|size| values(&table.rows, at, of, size), &html! { (of.name) ", every visit, and the median." }))
         }
         @if let Some(drift) = drift(table) { p { (drift) } }
-        (sortable("Cells of the campaign", &columns, rows))
+        (cells_table(table))
     }
+}
+
+/// Those of the page.
+pub fn tables(series: &Series, table: &Table) -> Vec<Sortable> {
+    vec![cells_table(table), visits(series)]
+}
+
+/// The charts of the page as files of their own, with their names.
+pub fn figures(table: &Table) -> Vec<(String, String)> {
+    let rows = &table.rows;
+    let mut charts = vec![
+        ("rates".to_owned(), rates(rows, Size::Wide)),
+        ("scale-up".to_owned(), scale_up(rows, Size::Wide)),
+    ];
+    for (at, of) in table.figures.iter().enumerate().take(CHARTS_MAX) {
+        charts.push((format!("figure-{}", at + 1), values(rows, at, of, Size::Wide)));
+    }
+    let drawn =
+        charts.into_iter().filter_map(|(name, chart)| Some((format!("{name}.svg"), chart?.standalone())));
+    drawn.map(|(name, text)| (name, printable(text))).collect()
+}
+
+fn cells_table(table: &Table) -> Sortable {
+    let heads = heads(table);
+    let columns: Vec<Column> = heads.iter().enumerate().map(|(at, head)| Column(head, at > 0)).collect();
+    let columns: Vec<Column> = columns.into_iter().chain([Column("remarks", false)]).collect();
+    let rows: Vec<Vec<Cell>> = table.rows.iter().map(|row| cells(row, table)).collect();
+    sortable("Cells of the campaign", &columns, rows).named("cells")
 }
 
 fn cells(row: &Row, table: &Table) -> Vec<Cell> {
@@ -148,7 +173,7 @@ fn others(table: &Table) -> Markup {
     }
 }
 
-fn visits(series: &Series) -> Markup {
+fn visits(series: &Series) -> Sortable {
     let columns = [
         Column("visit", false),
         Column("round", true),
@@ -178,7 +203,7 @@ fn visits(series: &Series) -> Markup {
             ]
         })
         .collect();
-    html! { (sortable("Visits in the order in which they were made", &columns, rows)) }
+    sortable("Visits in the order in which they were made", &columns, rows).named("visits")
 }
 
 fn repeat(series: &Series) -> Markup {

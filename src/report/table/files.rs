@@ -9,11 +9,11 @@ use super::super::number::{NONE, exact, seconds};
 use super::super::words::dut_name;
 use super::{Cell, ROWS, Table, latex};
 
-/// The files of all tables that have a name, with their names.
-pub fn table_files(results: &Results, tables: &[Table]) -> Vec<(String, String)> {
+/// The files of all tables that have a name, with their names; `caption` makes a caption stand for itself.
+pub fn table_files(tables: &[Table], caption: impl Fn(&str) -> String) -> Vec<(String, String)> {
     let named = tables.iter().filter(|table| !table.name.is_empty() && !table.rows.is_empty());
     let files = named.flat_map(|table| {
-        let caption = caption(results, &table.caption);
+        let caption = caption(&table.caption);
         let mut files = vec![(format!("{}.csv", table.name), csv(table))];
         // Nobody reads more in a text or a paper.
         if table.rows.len() <= ROWS {
@@ -26,7 +26,7 @@ pub fn table_files(results: &Results, tables: &[Table]) -> Vec<(String, String)>
 }
 
 /// What it shows, of what, how often and under which conditions: a table must stand for itself.
-fn caption(results: &Results, what: &str) -> String {
+pub fn caption(results: &Results, what: &str) -> String {
     let settings = &results.settings;
     let n = results.summary.as_ref().map_or(results.runs.len(), |found| found.n);
     let asked = deviations(results);

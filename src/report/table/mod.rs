@@ -5,7 +5,7 @@ mod latex;
 
 use maud::{Markup, Render, html};
 
-pub use files::table_files;
+pub use files::{caption, table_files};
 
 use super::number::{NONE, count, exact, octets, percent, time_ns, time_of};
 
