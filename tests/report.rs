@@ -133,6 +133,7 @@ fn figures_become_png_where_the_program_is() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
+    assert_eq!(report::png_figures(dir.path()).unwrap(), 0, "nothing to draw is no fault");
     report::write_all(&fixture("quick"), dir.path()).unwrap();
     let drawn = report::png_figures(dir.path()).unwrap();
     assert_eq!(drawn, report::svg_figures(&fixture("quick")).len());

@@ -16,6 +16,10 @@ const ZOOM: &str = "3";
 pub fn png_figures(dir: &Path) -> io::Result<usize> {
     let figures = dir.join("figures");
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", figures.display()));
+    if !figures.exists() {
+        // A record in which no chart has data yet.
+        return Ok(0);
+    }
     let mut drawn = 0;
     for entry in fs::read_dir(&figures).map_err(named)? {
         let svg = entry.map_err(named)?.path();
