@@ -4,7 +4,7 @@
 //! again in every trial, a few times a second. What has not arrived by then cannot be laid at the server's door.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,14 +12,12 @@ use std::time::Duration;
 use net::live::Live;
 
 use super::tester::{Auth, Target};
-use crate::lab::peers::{Probe, reachable};
+use crate::lab::peers::{PROBE_ADDRESS, Probe, reachable};
 
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(100);
 /// RFC 8219 9.2.1: of a timeout t the AuthDNS has t/4.
 const SHARE_OF_TIMEOUT: u64 = 4;
-/// The name asked: the last of the default name space, far from where trials start.
-const NAME: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
 /// A single late answer may be a pause of the whole machine.
 const LATE_MIN: u64 = 2;
 /// Fewer late answers than this share, in percent, prove nothing.
@@ -68,7 +66,7 @@ pub fn beside<T>(
 /// Where to ask, and what.
 fn asked(auth: Option<&Auth>, target: &Target) -> Option<(SocketAddr, Probe)> {
     let at = reachable(*auth?.authority.local_addrs().first()?);
-    let probe = Probe::a(NAME, &target.workload.suffix).ok()?;
+    let probe = Probe::a(PROBE_ADDRESS, &target.workload.suffix).ok()?;
     (at != target.server).then_some((at, probe))
 }
 

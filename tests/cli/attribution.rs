@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::lab::can;
-use super::running::{Background, alone, auth, command, sextant, stderr};
+use super::running::{Background, alone, auth, auth_with, command, sextant, stderr};
 
 /// Programs that use a processor, ended when dropped.
 struct Spinners(Vec<Child>);
@@ -51,13 +51,7 @@ fn a_tester_without_its_processor_is_the_cause() {
 #[test]
 fn a_server_that_answers_late_queues() {
     let _alone = alone();
-    let arguments =
-        ["auth", "--listen", "[::1]:0", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"];
-    let late = ["--fault", "delay=600ms,share=20%"];
-    let (_auth, line) = Background::start(command(&[&arguments[..], &late].concat()), "");
-    let at = line.find("[::1]:").expect("the ready line names the address");
-    let server: String =
-        line[at..].chars().take_while(|c| !c.is_whitespace() && *c != ',' && *c != ';').collect();
+    let (_auth, server) = auth_with(&["--fault", "delay=600ms,share=20%"]);
     let told = trial(&["--server", &server, "--rate", "500", "--timeout", "0.3"]);
     assert_ne!(told["outcome"], "pass", "{told}");
     if told["void"].is_string() || told["observation"]["steal_pct"].as_f64().unwrap() >= 3.0 {
@@ -274,11 +268,7 @@ fn a_server_whose_socket_has_no_room_drops_while_it_is_idle() {
 
 /// A server that keeps some answers for itself, and counts nothing.
 fn silent(spinners: usize) -> Value {
-    let zone = ["auth", "--listen", "[::1]:0", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"];
-    let (server, line) = Background::start(command(&[&zone[..], &["--fault", "loss=20%"]].concat()), "");
-    let at = line.find("[::1]:").expect("the ready line names the address");
-    let address: String =
-        line[at..].chars().take_while(|c| !c.is_whitespace() && *c != ',' && *c != ';').collect();
+    let (server, address) = auth_with(&["--fault", "loss=20%"]);
     let _spinners = Spinners::new(net::cpu::available()[0], spinners);
     trial(&["--server", &address, "--pid", &server.pid().to_string(), "--rate", "500"])
 }

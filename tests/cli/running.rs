@@ -97,9 +97,14 @@ impl Drop for Background {
 
 /// An AuthDNS with a AAAA for every name under the default prefix of the Measurer; returns its address.
 pub fn auth() -> (Background, String) {
+    auth_with(&[])
+}
+
+/// The same with more options.
+pub fn auth_with(options: &[&str]) -> (Background, String) {
     let arguments =
         ["auth", "--listen", "[::1]:0", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"];
-    let (auth, line) = Background::start(command(&arguments), "");
+    let (auth, line) = Background::start(command(&[&arguments[..], options].concat()), "");
     let at = line.find("[::1]:").expect("the ready line names the address");
     let address: String =
         line[at..].chars().take_while(|c| !c.is_whitespace() && *c != ',' && *c != ';').collect();

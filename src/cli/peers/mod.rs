@@ -6,7 +6,7 @@ mod zone_probe;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,11 +17,9 @@ use serde::Serialize;
 
 use crate::lab::child::DiedWith;
 use crate::lab::peers::authoritative::{self, ZoneSettings};
-use crate::lab::peers::{self, PeerError, PeerSettings, Place, Probe, Server, granted_octets};
+use crate::lab::peers::{self, PROBE_ADDRESS, PeerError, PeerSettings, Place, Probe, Server, granted_octets};
 use foreground::{Served, Telling};
 
-/// The name a server is asked until it answers: the last of the default name space, far from where trials start.
-const PROBE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
 /// How long a server may take to load its zone: the largest has 16 million names.
 const LOAD_PATIENCE: Duration = Duration::from_secs(900);
 

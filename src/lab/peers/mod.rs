@@ -28,7 +28,7 @@ use dns64::Prefix;
 use dns64::wire::Name;
 
 pub use error::PeerError;
-pub use readiness::{Probe, Ready};
+pub use readiness::{PROBE_ADDRESS, Probe, Ready};
 pub use running::{Place, RunningPeer, reachable, start, start_with};
 
 /// What a server under test is told, the same for every one.

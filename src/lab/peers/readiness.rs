@@ -8,6 +8,8 @@ use dns64::Prefix;
 use dns64::names::{LABEL_LENGTH, write_label};
 use dns64::wire::{CLASS_IN, Header, Message, Name, Question, Writer, rtype};
 
+/// The address of the name to ask with: the last of the default name space, far from where trials start.
+pub const PROBE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
 /// How long the first reply is waited for before the question is asked again; each time twice as long as before.
 const REPLY_TIMEOUT_FIRST: Duration = Duration::from_millis(10);
 /// The longest such wait.
