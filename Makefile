@@ -9,7 +9,10 @@ FUZZ_SECONDS ?= 60
 CARGO_TARGET_DIR ?= target
 TARGET = $(CARGO_TARGET_DIR)
 
-.PHONY: bench bench-tester bench-auth bench-dns64 profile test fmt clippy unit docs build fuzz demo-nat64 package package-test
+MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+.PHONY: bench bench-tester bench-auth bench-dns64 profile build demo-nat64 package package-test \
+    test fmt clippy unit examples docs fuzz-check deep-test deep-unit deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
 bench: build
@@ -49,26 +52,72 @@ package:
 package-test:
 	dist/package-test $(TARGET)/package
 
-# What CI runs.
-test: fmt clippy unit docs
+# What CI runs: within 30 minutes on two processors.
+test: fmt clippy fuzz-check unit examples docs
+
+# What takes longer, before a release. Each part can be made alone.
+deep-test: fmt clippy docs deny msrv miri examples deep-unit fuzz
 
 fmt:
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) clippy --all-targets --features validation --quiet -p sextant -p sextant-proxy -- -D warnings
+	$(CARGO) clippy --all-targets --features validation --quiet -p sextant -p dns64d-daemon -- -D warnings
+
+# Every fuzz target compiles. They are a workspace of their own, which shares the compiled dependencies.
+fuzz-check:
+	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) --locked --quiet -- -D warnings
 
 unit:
 	tests/run --workspace
-	tests/run --features validation -p sextant-proxy --lib config::
+	tests/run --features validation -p dns64d-daemon --lib config::
 	tests/run --features validation --test validation
+
+# The examples end with an error if what they show is not so.
+examples:
+	$(CARGO) run --quiet -p dns64d-core --example machine
+	$(CARGO) run --quiet -p sextant-authdns --example zone
+	$(CARGO) run --quiet -p sextant-engine --example lane
 
 docs:
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
-# Each target for so long; the program in the kernel (xdp_answer) as root. Inputs that crash stay in fuzz/artifacts.
-FUZZ_TARGETS ?= answer config dns64d https_request records xdp_answer zone
+# The tests with ten times as many inputs for each property, 2560.
+deep-unit:
+	PROPTEST_CASES=2560 $(MAKE) unit
+
+# Licences, bans and sources of the dependencies (deny.toml).
+deny:
+	@$(CARGO) deny --version >/dev/null 2>&1 || \
+	    { echo "make deny needs cargo-deny: cargo install --locked cargo-deny" >&2; exit 1; }
+	$(CARGO) deny --locked check licenses bans sources
+
+# The minimum Rust version that Cargo.toml states compiles everything.
+msrv:
+	@$(CARGO) +$(MSRV) --version >/dev/null 2>&1 || \
+	    { echo "make msrv needs Rust $(MSRV): rustup toolchain install $(MSRV) --profile minimal" >&2; exit 1; }
+	$(CARGO) +$(MSRV) check --workspace --all-targets --locked --quiet --target-dir $(TARGET)/msrv
+
+# Tests of the pure crates under Miri, which interprets them and finds undefined behaviour in what they use.
+# Left out is what takes minutes there: whole trials, statistics, the machine, and most of the inputs of
+# properties.
+MIRI = PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --lib --quiet \
+    --target-dir $(TARGET)/miri
+
+miri:
+	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || \
+	    { echo "make miri needs rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
+	$(MIRI) -p sextant-dns64 -- --skip the_share_of_aaaa
+	$(MIRI) -p sextant-engine -- matcher:: question:: search::
+	$(MIRI) -p sextant-record -- goals:: number:: summary::
+	$(MIRI) -p dns64d-core -- answer:: buckets:: cookies:: domains:: ids:: screen::
+
+# Each target for so long; the program in the kernel (xdp_answer) as root. Inputs that crash stay in
+# fuzz/artifacts.
+FUZZ_TARGETS ?= answer config control dns64d evidence exchange https_request import lane records sessions \
+    xdp_answer zone
 
 fuzz:
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || \
@@ -76,5 +125,6 @@ fuzz:
 	for target in $(FUZZ_TARGETS); do \
 	    mkdir -p fuzz/corpus/$$target && \
 	    $(CARGO) fuzz run --fuzz-dir fuzz -s none $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
-	        -max_total_time=$(FUZZ_SECONDS) -max_len=$$([ $$target = xdp_answer ] && echo 1514 || echo 4096) -timeout=10 -print_final_stats=1 || exit 1; \
+	        -max_total_time=$(FUZZ_SECONDS) -max_len=$$([ $$target = xdp_answer ] && echo 1514 || echo 4096) \
+	        -timeout=10 -print_final_stats=1 || exit 1; \
 	done

@@ -3,10 +3,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use authdns::{ANSWER_OCTETS_MAX, Rules, Signing, SigningKey, Transport, Zone, ZoneConfig, ZoneError};
 use dns64::wire::{CLASS_IN, Edns, Header, Name, Overflow, Question, Writer, rtype};
-use sextant::authority::{
-    ANSWER_OCTETS_MAX, Rules, Signing, SigningKey, Transport, Zone, ZoneConfig, ZoneError,
-};
 
 const ROUNDS: u32 = 20;
 const NAMES: usize = 1 << 14;

@@ -1,8 +1,9 @@
 //! What a query costs the Measurer without its sockets: `cargo bench --bench lane`.
 //!
-//! Without arguments it prints ns for each query, the best of some rounds. With `write` or `both` and a number of queries
-//! it does that work once, for counting instructions with `valgrind --tool=callgrind` or `perf stat -e instructions:u`; the
-//! difference of two runs with different numbers leaves the preparation out.
+//! Without arguments it prints ns for each query, the best of some rounds. With `write` or `both` and a
+//! number of queries it does that work once, for counting instructions with `valgrind --tool=callgrind` or
+//! `perf stat -e instructions:u`; the difference of two runs with different numbers leaves the preparation
+//! out.
 
 use std::hint::black_box;
 use std::time::Instant;

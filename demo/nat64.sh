@@ -4,10 +4,10 @@
 #     demo/nat64.sh [PROGRAM]        PROGRAM is dns64d, target/release/dns64d by default
 #
 #     client  2001:db8:1::2 -------- 2001:db8:1::1  router  198.51.100.1 -------- 198.51.100.2  server
-#     IPv6 only; curl                dns64d, tayga for 2001:db8:64::/96           IPv4 only; web server, resolver
+#     IPv6 only; curl                dns64d, tayga for 2001:db8:64::/96             IPv4 only; web, resolver
 #
-# All of it lives in namespaces of this process: when it ends, however it ends, nothing is left on the machine.
-# It needs root, or a kernel that lets users make namespaces and a /dev/net/tun that they may open.
+# All of it lives in namespaces of this process: when it ends, however it ends, nothing is left on the
+# machine. It needs root, or a kernel that lets users make namespaces and a /dev/net/tun that they may open.
 # Exit codes: 0 the page came, 1 it did not, 3 SKIPPED: this machine cannot run the demonstration.
 set -euo pipefail
 
@@ -62,7 +62,8 @@ enter() {
     NAT64_INSIDE=1 PATH=$PATH:/usr/sbin:/sbin exec unshare "${namespaces[@]}" "$0" "$(realpath "$program")"
 }
 
-# A private /run: the names of the namespaces, the files of this demonstration, and no socket of the machine's services.
+# A private /run: the names of the namespaces, the files of this demonstration, and no socket of the machine's
+# services.
 make_room() {
     mount -t tmpfs tmpfs /run
     mkdir -p "$WORK/www" "$WORK/tayga"
@@ -82,7 +83,8 @@ make_network() {
     ip link add client netns router type veth peer name eth0 netns client
     ip link add server netns router type veth peer name eth0 netns server
     in_namespace server sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6'
-    in_namespace router sh -c 'echo 1 | tee /proc/sys/net/ipv6/conf/all/forwarding >/proc/sys/net/ipv4/ip_forward'
+    in_namespace router sh -c \
+        'echo 1 | tee /proc/sys/net/ipv6/conf/all/forwarding >/proc/sys/net/ipv4/ip_forward'
 
     ip -n client address add "$CLIENT/64" dev eth0 nodad
     ip -n router address add "$ROUTER/64" dev client nodad
@@ -162,7 +164,7 @@ demonstrate() {
     say "    The client has no route to $SERVER_V4:" \
         "$(in_namespace client ip -4 route get "$SERVER_V4" 2>&1 | head -n 1 || true)"
 
-    step '2. The server: a web server, and a resolver that knows web.example (A only) and both.example (A and AAAA).'
+    step '2. The server: a web server, and a resolver for web.example (A only) and both.example (A and AAAA).'
     start_server
     step "3. The router: tayga translates $PREFIX, dns64d makes the addresses in it."
     start_nat64
@@ -170,7 +172,7 @@ demonstrate() {
     within_s 20 'the way through dns64d to the resolver' has_address A web.example
     indented <"$WORK/dns64d.toml"
 
-    step '4. The client asks dns64d for the addresses of web.example. It has none in IPv6, so it gets one in the prefix.'
+    step '4. The client asks dns64d for web.example, which has no IPv6 address. It gets one in the prefix.'
     local answer
     answer=$(ask AAAA web.example)
     say "    web.example AAAA $answer   ($SERVER_V4 in $PREFIX)"
@@ -181,7 +183,7 @@ demonstrate() {
     say "    both.example AAAA $answer"
     expect 'the AAAA record of both.example' "$answer" 2001:db8:2::80
 
-    step '6. Programs find the prefix by the name ipv4only.arpa (RFC 7050). An address in it leads back to its name.'
+    step '6. Programs find the prefix by ipv4only.arpa (RFC 7050). An address in it leads back to its name.'
     answer=$(ask AAAA ipv4only.arpa | sort | paste -sd ' ')
     say "    ipv4only.arpa AAAA $answer"
     expect 'the AAAA records of ipv4only.arpa' "$answer" '2001:db8:64::c000:aa 2001:db8:64::c000:ab'
@@ -190,7 +192,8 @@ demonstrate() {
     expect 'the name of the address' "$answer" web.example.
 
     step '7. The client fetches http://web.example/ as if there were nothing special about it.'
-    answer=$(in_namespace client curl --silent --show-error --max-time 15 --noproxy '*' http://web.example/) ||
+    answer=$(in_namespace client \
+        curl --silent --show-error --max-time 15 --noproxy '*' http://web.example/) ||
         fail 'the client got no page'
     say "    $answer"
     expect 'the page' "$answer" "$(<"$WORK/www/index.html")"

@@ -43,14 +43,14 @@ pub fn write_all(directory: &Path) -> io::Result<()> {
         command.build();
         write_pages(&command, program.section, &manual)?;
     }
-    fs::write(manual.join("dns64d.toml.5"), proxy::config::manual())?;
+    fs::write(manual.join("dns64d.toml.5"), daemon::config::manual())?;
     Ok(())
 }
 
 fn programs() -> [Program; 2] {
     [
-        Program { command: proxy::command::command(), section: "8" },
-        Program { command: sextant::cli::Cli::command(), section: "1" },
+        Program { command: daemon::command(), section: "8" },
+        Program { command: cli::Cli::command(), section: "1" },
     ]
 }
 

@@ -10,7 +10,7 @@ const EXIT_UNFIT: i32 = 3;
 fn an_ipv6_only_client_fetches_a_page_from_an_ipv4_only_server() {
     let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/demo/nat64.sh"));
     command.arg(env!("CARGO_BIN_EXE_dns64d")).stdin(Stdio::null());
-    net::process::die_with_parent(&mut command);
+    sys::process::die_with_parent(&mut command);
     let output = command.output().unwrap();
     let words = String::from_utf8_lossy(&output.stdout);
     if output.status.code() == Some(EXIT_UNFIT) {

@@ -19,7 +19,8 @@ const INTERRUPT: i32 = 2;
 const AAAA: &str = "www.example.com AAAA";
 const SYNTHESIZED: &str = "an www.example.com 60 AAAA 2001:db8:64::c000:201";
 
-/// An upstream server with an IPv4-only site; its answer for `big.` is truncated over UDP, for `silent.` there is none.
+/// An upstream server with an IPv4-only site; its answer for `big.` is truncated over UDP, for `silent.`
+/// there is none.
 fn upstream(address: &str) -> SocketAddr {
     let upstream = Upstream::at(address);
     upstream.says(AAAA, 0, &[]);
@@ -202,7 +203,7 @@ fn nobody_who_reads_stderr_is_no_reason_to_panic() {
         .map_while(Result::ok)
         .find(|line| line.contains(" event=ready "))
         .expect("a server that is ready");
-    net::process::terminate(child.id()).unwrap();
+    sys::process::terminate(child.id()).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 

@@ -40,7 +40,7 @@ fn untaught(without: &[String], text: &str) -> Vec<String> {
 
 #[test]
 fn every_help_reads_well_and_teaches_by_examples() {
-    for command in [sextant::cli::Cli::command(), proxy::command::command()] {
+    for command in [cli::Cli::command(), daemon::command()] {
         let name = command.get_name().to_owned();
         let (mut text, mut without) = (String::new(), Vec::new());
         helps(&command.disable_help_subcommand(true), "", &mut text, &mut without);

@@ -24,7 +24,7 @@ fn run(program: &str, arguments: &[&OsStr]) -> Output {
         .stdin(Stdio::null())
         .env("DEB_BUILD_OPTIONS", "noautodbgsym")
         .env("DPKG_DEB_COMPRESSOR_TYPE", "none");
-    net::process::die_with_parent(&mut command);
+    sys::process::die_with_parent(&mut command);
     command.output().unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 

@@ -24,7 +24,7 @@ impl Running {
     fn start(program: &str, arguments: &[&str], mark: &str) -> Self {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = net::process::die_with_parent(&mut command).spawn().unwrap();
+        let mut child = sys::process::die_with_parent(&mut command).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let ready = lines.find(|line| line.contains(mark)).expect("a program that is ready");
         let at = ready.find("127.0.0.1:").unwrap();
@@ -54,7 +54,8 @@ struct House {
 type Change = fn(&mut Vec<u8>);
 
 impl House {
-    /// `change` makes the AuthDNS be asked by way of a middleman; `anchors` are those of the AuthDNS if `None`.
+    /// `change` makes the AuthDNS be asked by way of a middleman; `anchors` are those of the AuthDNS if
+    /// `None`.
     fn with(change: Option<Change>, anchors: Option<&str>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let key: PathBuf = directory.path().join("zone.key");
@@ -176,7 +177,8 @@ fn what_is_proven_is_secure_and_synthesized() {
     assert_eq!(house.ask(NAME, rtype::MX, Header::AD, false).verdict(), (rcode::NOERROR, true));
     let missing = house.ask("deep.below.nowhere.dns64perf.test", rtype::A, Header::AD, false);
     assert_eq!(missing.verdict(), (rcode::NXDOMAIN, true));
-    // The denial of AAAA was secure, and so was A. What is made of them is ours and not signed (RFC 6147 5.5).
+    // The denial of AAAA was secure, and so was A. What is made of them is ours and not signed (RFC 6147
+    // 5.5).
     let synthesized = house.ask(NAME, rtype::AAAA, 0, false);
     assert_eq!(synthesized.verdict().0, rcode::NOERROR);
     assert_eq!(synthesized.addresses(rtype::AAAA), [SYNTHESIZED]);

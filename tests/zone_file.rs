@@ -1,4 +1,5 @@
-//! The exported zone in real servers: what they answer from the file is what the AuthDNS answers from the rule.
+//! The exported zone in real servers: what they answer from the file is what the AuthDNS answers from the
+//! rule.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,15 +11,15 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use authdns::{Transport, Zone, ZoneConfig};
 use dns64::names::{LABEL_LENGTH, write_label};
 use dns64::wire::Name;
 use domain::base::iana::Rcode;
 use domain::base::{Message, MessageBuilder, Rtype};
 use domain::rdata::AllRecordData;
-use engine::random::Sequence;
-use sextant::authority::{Transport, Zone, ZoneConfig};
-use sextant::lab::peers::authoritative::{self, ZoneSettings};
-use sextant::lab::peers::{self, Place, Probe, RunningPeer};
+use lab::peers::authoritative::{self, ZoneSettings};
+use lab::peers::{self, Placement, Probe, RunningPeer};
+use record::random::Sequence;
 
 const SEXTANT: &str = env!("CARGO_BIN_EXE_sextant");
 const SUFFIX: &str = "dns64perf.test";
@@ -64,7 +65,7 @@ fn start(server: &str, directory: &Path, listen: SocketAddr) -> RunningPeer {
         rule: Vec::new(),
         user: ("0".into(), "0".into()),
     };
-    let place = Place {
+    let place = Placement {
         listen,
         cores: Vec::new(),
         namespace: None,
@@ -77,7 +78,8 @@ fn start(server: &str, directory: &Path, listen: SocketAddr) -> RunningPeer {
     authoritative::start(server, &place, settings, &probe, &AtomicBool::new(false)).unwrap()
 }
 
-/// What of an answer must be the same: RCODE, AA, the answer's records, and in negative answers the SOA record.
+/// What of an answer must be the same: RCODE, AA, the answer's records, and in negative answers the SOA
+/// record.
 #[derive(Debug, PartialEq)]
 struct Meaning {
     rcode: Rcode,
@@ -250,7 +252,7 @@ fn an_interruption_leaves_nothing_behind() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    net::process::terminate(child.id()).unwrap();
+    sys::process::terminate(child.id()).unwrap();
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(3));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);

@@ -44,8 +44,8 @@ const QUOTIENTS: [Quotient; 4] = [
         least: 5.0,
     },
 ];
-/// What the certificate for 1,000,000 q/s needs: 2.2 times its rate in q/s (RFC 8219 9.2.1, with a margin of 10 %), for so
-/// many seconds, with every answer within so many.
+/// What the certificate for 1,000,000 q/s needs: 2.2 times its rate in q/s (RFC 8219 9.2.1, with a margin of
+/// 10 %), for so many seconds, with every answer within so many.
 const TESTED_QPS: f64 = 2_200_000.0;
 const TRIAL_S: f64 = 60.0;
 const TIMEOUT_S: f64 = 0.25;

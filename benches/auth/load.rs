@@ -3,10 +3,10 @@
 use std::io;
 use std::process::Stdio;
 
+use lab::network::Role;
 use serde_json::Value;
-use sextant::lab::network::Role;
 
-use crate::place::{Content, Place, Running, SERVER_CPU, TESTER_CPU};
+use crate::place::{Content, Placement, Running, SERVER_CPU, TESTER_CPU};
 
 /// How the queries are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,8 @@ pub struct Told {
     pub both_us: f64,
 }
 
-/// The Tester kept the rate if 99 % of the queries were less late than this, in seconds, whatever pauses there were.
+/// The Tester kept the rate if 99 % of the queries were less late than this, in seconds, whatever pauses
+/// there were.
 const LATE_S_MAX: f64 = 0.02;
 /// The timeout of a query in seconds.
 const TIMEOUT_S: u32 = 1;
@@ -125,7 +126,7 @@ impl Load {
     ///
     /// # Errors
     /// `sextant trial` cannot be started or says nothing that can be read.
-    pub fn run(&self, place: &Place, server: &Running<'_>) -> io::Result<Told> {
+    pub fn run(&self, place: &Placement, server: &Running<'_>) -> io::Result<Told> {
         place.goes_on()?;
         // The other generators bring an XDP program of their own.
         let needs_pass = server.subject().is_xdp() && self.generator == Generator::Gso;
@@ -154,7 +155,8 @@ impl Load {
         Ok(told)
     }
 
-    /// As few as tell all queries in flight apart, and not too few for the servers; the back-end in the kernel has its own.
+    /// As few as tell all queries in flight apart, and not too few for the servers; the back-end in the
+    /// kernel has its own.
     fn ports(&self) -> u64 {
         const IDS: f64 = 65_536.0;
         if self.generator == Generator::ManyPorts {
@@ -175,7 +177,8 @@ fn read(json: &[u8]) -> Option<Told> {
     Some(Told { scheduled: count("scheduled")?, valid, answered_qps, late_s, ..Told::default() })
 }
 
-/// Seconds that the server's and the Tester's processor were not idle since the machine started, with interrupts.
+/// Seconds that the server's and the Tester's processor were not idle since the machine started, with
+/// interrupts.
 fn busy_s() -> io::Result<[f64; 2]> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let busy_of = |cpu: usize| {
@@ -183,7 +186,7 @@ fn busy_s() -> io::Result<[f64; 2]> {
         let ticks: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         // user, nice, system, idle, iowait, irq, softirq, steal.
         let busy: f64 = [0, 1, 2, 5, 6].iter().filter_map(|&at| ticks.get(at)).sum();
-        Some(busy / net::process::ticks_per_second() as f64)
+        Some(busy / sys::process::ticks_per_second() as f64)
     };
     match (busy_of(SERVER_CPU), busy_of(TESTER_CPU)) {
         (Some(server), Some(tester)) => Ok([server, tester]),

@@ -1,7 +1,9 @@
-//! The AuthDNS beside NSD, Knot (on sockets and with AF_XDP), BIND and YADIFA, in one lab and one run: `make bench-auth`.
+//! The AuthDNS beside NSD, Knot (on sockets and with AF_XDP), BIND and YADIFA, in one lab and one run:
+//! `make bench-auth`.
 //!
-//! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs root, two
-//! processors and the Debian packages nsd, knot, bind9 and yadifa, takes about 25 minutes, and writes Markdown.
+//! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs
+//! root, two processors and the Debian packages nsd, knot, bind9 and yadifa, takes about 25 minutes, and
+//! writes Markdown.
 
 mod goals;
 mod load;
@@ -19,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use load::Question;
-use place::{Place, Subject};
+use place::{Placement, Subject};
 
 /// What was asked for on the command line.
 struct Arguments {
@@ -34,7 +36,8 @@ struct Arguments {
     sections: Vec<String>,
 }
 
-/// Other types, start and memory are measured so often at most: they vary less than the time they take is worth.
+/// Other types, start and memory are measured so often at most: they vary less than the time they take is
+/// worth.
 const OTHER_ROUNDS_MAX: usize = 1;
 const SECTIONS: [&str; 3] = ["rates", "types", "sizes"];
 const USAGE: &str = "usage: [--rounds N] [--quick] [--names-max 2^16..2^27] [--certificate FILE] [--out FILE] [rates|types|sizes]...";
@@ -78,7 +81,7 @@ fn arguments() -> io::Result<Arguments> {
 }
 
 fn run(arguments: &Arguments) -> io::Result<()> {
-    let place = Place::new()?;
+    let place = Placement::new()?;
     let wanted = |section: &str| {
         arguments.sections.is_empty() || arguments.sections.iter().any(|wanted| wanted == section)
     };
@@ -110,7 +113,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
 }
 
 /// The machine and the programs, in one paragraph.
-fn conditions(place: &Place, rounds: usize) -> String {
+fn conditions(place: &Placement, rounds: usize) -> String {
     let peers: Vec<String> = Subject::ALL
         .into_iter()
         .filter(|subject| !subject.is_ours())

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use authdns::zone_file::ZoneFile;
+use authdns::{Zone, ZoneConfig};
+use cli::output::write_to;
 use dns64::wire::Name;
-use net::bpf::Attached;
-use sextant::authority::{Zone, ZoneConfig};
-use sextant::lab::network::{Lab, LabSpec, Role};
-use sextant::lab::peers::authoritative::{self, ZoneSettings};
-use sextant::lab::peers::{self, Place as Where, Probe, RunningPeer, start_with};
-use sextant::output::write_to;
-use sextant::zone_file::ZoneFile;
+use lab::network::{Lab, LabSpec, Role};
+use lab::peers::authoritative::{self, ZoneSettings};
+use lab::peers::{self, Placement as Where, Probe, RunningPeer, start_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use sys::bpf::Attached;
 
 use crate::usage::Usage;
 
@@ -104,7 +104,7 @@ impl Content {
 }
 
 /// The lab and what lies in it.
-pub struct Place {
+pub struct Placement {
     /// The namespaces.
     pub lab: Lab,
     directory: tempfile::TempDir,
@@ -117,13 +117,13 @@ pub struct Place {
 
 /// A server at work; dropped, it ends and its XDP program goes.
 pub struct Running<'p> {
-    place: &'p Place,
+    place: &'p Placement,
     subject: Subject,
     /// The process; `None` only while it is dropped.
     peer: Option<RunningPeer>,
 }
 
-impl Place {
+impl Placement {
     /// Builds the lab.
     ///
     /// # Errors
@@ -163,9 +163,9 @@ impl Place {
     pub fn version(&self, subject: Subject) -> String {
         match subject {
             Subject::Ours(_) => env!("CARGO_PKG_VERSION").into(),
-            Subject::Peer(name) => authoritative::find(name)
-                .and_then(|server| peers::version(server))
-                .unwrap_or_else(|_| "not installed".into()),
+            Subject::Peer(name) => {
+                authoritative::find(name).and_then(peers::version).unwrap_or_else(|_| "not installed".into())
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::load::{Generator, Load, Question, Told};
-use crate::place::{Content, Place, Running, Subject};
+use crate::place::{Content, Placement, Running, Subject};
 use crate::table::{Sample, table};
 
 /// Names of the zone where they can be asked over and over: 65,536.
@@ -63,7 +63,7 @@ pub fn rows(question: Question) -> Vec<Row> {
 ///
 /// # Errors
 /// A server or the generator cannot be started.
-pub fn round(place: &Place, rows: &mut [Row]) -> io::Result<()> {
+pub fn round(place: &Placement, rows: &mut [Row]) -> io::Result<()> {
     for row in rows.iter_mut().filter(|row| place.missing(row.subject).is_none()) {
         let server = place.start(row.subject, row.content(), PATIENCE)?;
         row.measure(place, &server)?;
@@ -111,7 +111,7 @@ impl Row {
         Content { names_bits, aaaa_share: self.question.aaaa_share() }
     }
 
-    fn trial(&self, place: &Place, server: &Running<'_>, rate_qps: f64, s: f64) -> io::Result<Told> {
+    fn trial(&self, place: &Placement, server: &Running<'_>, rate_qps: f64, s: f64) -> io::Result<Told> {
         let (generator, question, content) = (self.generator, self.question, self.content());
         let rate_qps = rate_qps.min(self.most_qps(s));
         Load { generator, question, content, rate_qps, duration_s: s }.run(place, server)
@@ -122,7 +122,7 @@ impl Row {
         if self.generator.repeats() { f64::INFINITY } else { (1u64 << self.content().names_bits) as f64 / s }
     }
 
-    fn measure(&mut self, place: &Place, server: &Running<'_>) -> io::Result<()> {
+    fn measure(&mut self, place: &Placement, server: &Running<'_>) -> io::Result<()> {
         let peak = self.peak(place, server)?;
         self.peak_qps.push(peak.answered_qps);
         self.process_us.push(peak.process_us);
@@ -135,7 +135,7 @@ impl Row {
     }
 
     /// Asks more and more, until twice what was asked brings no more answers; the trial with most of them.
-    fn peak(&self, place: &Place, server: &Running<'_>) -> io::Result<Told> {
+    fn peak(&self, place: &Placement, server: &Running<'_>) -> io::Result<Told> {
         const GROWTH: f64 = 1.35;
         const GAIN: f64 = 1.03;
         let mut rate_qps =
@@ -160,7 +160,7 @@ impl Row {
     }
 
     /// The highest rate, in q/s, at which nearly every query was answered within a second.
-    fn loss_free(&self, place: &Place, server: &Running<'_>, peak_qps: f64) -> io::Result<f64> {
+    fn loss_free(&self, place: &Placement, server: &Running<'_>, peak_qps: f64) -> io::Result<f64> {
         let good = |told: &Told| told.answered_share() >= LOSS_FREE_SHARE && told.kept_rate();
         let most_qps = self.most_qps(LOSS_FREE_S);
         let (mut low, mut high) = (0.0, most_qps.min(peak_qps * 1.05));
@@ -197,9 +197,9 @@ impl Row {
     }
 }
 
-/// How many times as fast a server is as another: the best medians of both, over their generators; of two servers on
-/// sockets the worst ratio, over the generators that asked both, for what favours joined packets is the client's gift.
-/// `None` where one was not measured.
+/// How many times as fast a server is as another: the best medians of both, over their generators; of two
+/// servers on sockets the worst ratio, over the generators that asked both, for what favours joined packets
+/// is the client's gift. `None` where one was not measured.
 pub fn ratio(rows: &[Row], ours: Subject, theirs: Subject) -> Option<Ratio> {
     let by = |subject: Subject| {
         rows.iter().filter(move |row| row.subject == subject && row.peak_qps.median() > 0.0)

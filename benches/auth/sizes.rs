@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::place::{Content, Place, Subject};
+use crate::place::{Content, Placement, Subject};
 use crate::table::{Sample, table};
 
 /// The sizes that ours is started with, as powers of two.
@@ -49,7 +49,7 @@ pub fn rows(names_max_bits: u8) -> Vec<Row> {
 ///
 /// # Errors
 /// One does not start.
-pub fn round(place: &Place, rows: &mut [Row]) -> io::Result<()> {
+pub fn round(place: &Placement, rows: &mut [Row]) -> io::Result<()> {
     for at in 0..rows.len() {
         let (subject, bits) = (rows[at].subject, rows[at].bits);
         if place.missing(subject).is_some() || forecast_mib(rows, subject, bits) > free_mib() * MEMORY_SHARE {

@@ -21,14 +21,15 @@ impl Usage {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let path = entry.path();
             let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
-            // After the name in parentheses: state, parent, group, ..., and user and system time as fields 14 and 15.
+            // After the name in parentheses: state, parent, group, ..., and user and system time as fields 14
+            // and 15.
             let Some((_, fields)) = stat.rsplit_once(')') else { continue };
             let fields: Vec<&str> = fields.split_whitespace().collect();
             if fields.get(2).and_then(|group| group.parse().ok()) != Some(leader) {
                 continue;
             }
             let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-            usage.cpu_s += (ticks(11) + ticks(12)) / net::process::ticks_per_second() as f64;
+            usage.cpu_s += (ticks(11) + ticks(12)) / sys::process::ticks_per_second() as f64;
             usage.memory_octets += kib(&path.join("smaps_rollup"), "Pss:") << 10;
             usage.peak_octets = usage.peak_octets.max(kib(&path.join("status"), "VmHWM:") << 10);
         }

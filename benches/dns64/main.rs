@@ -1,9 +1,9 @@
 //! dns64d beside the other DNS64 servers, in one lab and one run: `make bench-dns64`.
 //!
-//! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs root, two
-//! processors and the servers' packages, takes 15 to 20 minutes, and writes Markdown after every server, so that a run
-//! that ends early has told what it measured. Whatever [`sextant::lab::peers::all`] lists is measured, dns64d in both
-//! its ways.
+//! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs
+//! root, two processors and the servers' packages, takes 15 to 20 minutes, and writes Markdown after every
+//! server, so that a run that ends early has told what it measured. Whatever [`lab::peers::all`] lists is
+//! measured, dns64d in both its ways.
 
 mod book;
 mod options;
@@ -21,10 +21,10 @@ use std::io;
 use std::process::ExitCode;
 
 use book::Book;
+use lab::peers;
 use options::Options;
-use place::Place;
+use place::Placement;
 use session::Session;
-use sextant::lab::peers;
 
 fn main() -> ExitCode {
     let options = match Options::of_command_line() {
@@ -47,11 +47,11 @@ fn run(options: &Options) -> io::Result<()> {
     if let Some(picture) = &options.profile {
         profile::check()?;
         let ours = peers::find("dns64d").map_err(io::Error::other)?;
-        return profile::run(&mut Place::new(options.io)?, ours, picture);
+        return profile::run(&mut Placement::new(options.io)?, ours, picture);
     }
-    let mut place = Place::new(options.io)?;
+    let mut place = Placement::new(options.io)?;
     let mut book = Book::default();
-    let write = |place: &Place, book: &Book| match &options.out {
+    let write = |place: &Placement, book: &Book| match &options.out {
         Some(out) => text::fill(include_str!("template.md"), out, &render::all(place, options, book)),
         None => Ok(()),
     };
@@ -59,13 +59,13 @@ fn run(options: &Options) -> io::Result<()> {
         for &server in &options.servers {
             for cores in [1, 2] {
                 if cores == 1 || options.two_cores {
-                    eprintln!("round {round} of {}: {}, {cores} core(s)", options.rounds, server.name());
+                    eprintln!("round {round} of {}: {}, {cores} core(s)", options.rounds, server.name);
                     let measured =
                         Session { place: &mut place, options, book: &mut book, server, cores }.run();
                     // One server that fails must not cost the others their figures.
                     if let Err(error) = measured {
-                        eprintln!("  {}: {error}", server.name());
-                        book.fail(server.name(), &error);
+                        eprintln!("  {}: {error}", server.name);
+                        book.fail(server.name, &error);
                     }
                     // Before anything can end the run: what was measured is not lost.
                     write(&place, &book)?;

@@ -4,15 +4,15 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use net::transport::Backend;
-use sextant::lab::peers::{self, Peer};
+use lab::peers::{self, Server};
+use measurer::transport::Backend;
 
 /// The options, and what follows from them.
 pub struct Options {
     /// So often everything is measured.
     pub rounds: usize,
     /// The servers, in the order of the tables.
-    pub servers: Vec<&'static dyn Peer>,
+    pub servers: Vec<&'static Server>,
     /// Servers that were left out, and why.
     pub missing: Vec<String>,
     /// The file that is written; `None`: standard output.
@@ -45,7 +45,7 @@ impl Options {
     pub fn of_command_line() -> io::Result<Self> {
         let mut options = Self {
             rounds: ROUNDS,
-            servers: peers::all().to_vec(),
+            servers: peers::all().iter().collect(),
             missing: Vec::new(),
             out: None,
             profile: None,
@@ -97,10 +97,10 @@ impl Options {
 
     /// Leaves out what is not installed or started by hand, saying so.
     fn leave_out_missing(&mut self) -> io::Result<()> {
-        self.servers.retain(|server| !server.by_hand());
+        self.servers.retain(|server| server.by_hand.is_none());
         let missing = &mut self.missing;
         self.servers.retain(|server| {
-            let why = peers::locate(*server).map(drop).and_then(|()| peers::version(*server).map(drop));
+            let why = peers::locate(server).map(drop).and_then(|()| peers::version(server).map(drop));
             if let Err(why) = &why {
                 eprintln!("SKIPPED {why}");
                 missing.push(why.to_string());

@@ -1,25 +1,26 @@
-//! Where it is measured: a lab of namespaces with the Tester at one end, the AuthDNS at the other, and the server
-//! between them.
+//! Where it is measured: a lab of namespaces with the Tester at one end, the AuthDNS at the other, and the
+//! server between them.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use authdns::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
+use campaign::{
+    Auth, BackendChoice, DUT_PORT, Loopback, PathChoice, SECOND_NS, Site, Target, Tester, loop_back,
+};
 use dns64::wire::Name;
 use dns64::{NameSpace, Prefix};
 use engine::pacer::Model;
-use engine::trial::{Tolerance, Validity};
+use engine::trial::Validity;
+use engine::verdict::Limits;
 use engine::workload::{Variation, WorkloadSpec};
-use net::bpf::Attached;
-use net::transport::{Backend, Sources};
-use sextant::authority::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
-use sextant::campaign::{
-    Auth, DUT_PORT, Looped, PathChoice, SECOND_NS, Site, Target, Tester, Wanted, loop_back,
-};
-use sextant::lab::network::Role;
-use sextant::lab::peers::{self, Peer, PeerSettings, Probe, RunningPeer};
+use lab::network::Role;
+use lab::peers::{self, PeerSettings, Probe, RunningPeer, Server};
+use measurer::transport::{Backend, Sources};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use sys::bpf::Attached;
 
 /// Source ports of the Tester: as many clients.
 const SOURCE_PORTS: usize = 64;
@@ -33,7 +34,7 @@ const TTL_S: u32 = 3600;
 const FIRST_NAME: u64 = 1 << 20;
 
 /// The lab and what lies in it. The site goes last, when nobody is at it.
-pub struct Place {
+pub struct Placement {
     /// The processors of servers, in the order in which they get them; the last is the Tester's.
     cpus: Vec<usize>,
     /// How many the present server has.
@@ -49,32 +50,32 @@ pub struct Place {
     site: Site,
 }
 
-impl Place {
+impl Placement {
     /// Builds the lab and finds the fastest AuthDNS that works there.
     ///
     /// # Errors
     /// No privileges, one processor, or a back-end that does not run here.
     pub fn new(io: Backend) -> io::Result<Self> {
-        net::process::raise_file_limit();
+        sys::process::raise_file_limit();
         let stop = stop_on_signals()?;
         let (site, _) = Site::make(PathChoice::Lab)?;
-        let cpus = net::cpu::available();
+        let cpus = sys::cpu::available();
         let (Some(&last), true) = (cpus.last(), cpus.len() > 1) else {
             return Err(io::Error::other("two processors are needed, one of them for the Tester"));
         };
         let mut tester = tester(io, last, &stop);
         let target = target((site.dut(), DUT_PORT).into())?;
-        let wanted = Wanted {
+        let wanted = BackendChoice {
             backends: vec![io],
             auth_ios: vec![Io::Kernel, Io::Xdp, Io::Udp],
             auth_threads: None,
             notes: Vec::new(),
         };
         // It goes again at once: only which of them work is of interest.
-        let Looped { auth, .. } = loop_back(&site, &mut tester, &target, &wanted).map_err(|error| {
+        let Loopback { auth, .. } = loop_back(&site, &mut tester, &target, &wanted).map_err(|error| {
             io::Error::other(match error {
-                sextant::campaign::LoopError::Interrupted => "interrupted".to_owned(),
-                sextant::campaign::LoopError::Nothing { why, .. } => why,
+                campaign::LoopbackError::Interrupted => "interrupted".to_owned(),
+                campaign::LoopbackError::Nothing { why, .. } => why,
             })
         })?;
         let (auth_io, hosted) = (auth.authority.io(), auth.hosted);
@@ -113,7 +114,7 @@ impl Place {
     ///
     /// # Errors
     /// It does not start or does not answer.
-    pub fn start(&mut self, server: &dyn Peer, cores: usize) -> io::Result<RunningPeer> {
+    pub fn start(&mut self, server: &Server, cores: usize) -> io::Result<RunningPeer> {
         self.serve(0)?;
         self.cores = cores.clamp(1, self.cpus.len());
         let auth = self.site.auth_for_dut();
@@ -124,7 +125,7 @@ impl Place {
         settings.devices = self.site.dut_devices();
         // Two cannot be at one device.
         self.pass = None;
-        if !server.takes_devices() {
+        if !server.is_xdp() {
             self.pass = self.site.hold_pass(Role::Dut, self.auth_io)?;
         }
         // Neither among the names that are asked once nor among those that are cached.
@@ -169,7 +170,7 @@ impl Place {
         let zone = Arc::new(Zone::new(zone).map_err(io::Error::other)?);
         let config = AuthorityConfig {
             listen: vec![self.site.auth_for_dut()],
-            cpus: sextant::campaign::auth_cpus(&self.tester, self.auth_io, self.hosted),
+            cpus: campaign::auth_cpus(&self.tester, self.auth_io, self.hosted),
             io: self.auth_io,
             device: self.site.device(Role::Auth, Role::Dut),
             ..AuthorityConfig::default()
@@ -221,7 +222,7 @@ fn target(server: SocketAddr) -> io::Result<Target> {
         workload,
         timeout_ns: TIMEOUT_NS,
         listen_ns: TIMEOUT_NS,
-        tolerance: Tolerance::for_timeout(TIMEOUT_NS),
+        limits: Limits::for_timeout(TIMEOUT_NS),
         validity: Validity::Strict,
         load: Model::Constant,
         pid: None,

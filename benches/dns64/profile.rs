@@ -10,10 +10,10 @@ use std::time::Duration;
 use inferno::collapse::Collapse;
 use inferno::collapse::perf::Folder;
 use inferno::flamegraph;
-use sextant::lab::peers::Peer;
+use lab::peers::Server;
 
 use crate::book::MISSES;
-use crate::place::Place;
+use crate::place::Placement;
 use crate::trial::Ask;
 
 /// How long is sampled.
@@ -31,7 +31,7 @@ const TITLE: &str = "dns64d, names that are not cached, closed loop";
 ///
 /// # Errors
 /// perf is missing or may not sample; what a trial says.
-pub fn run(place: &mut Place, server: &dyn Peer, out: &Path) -> io::Result<()> {
+pub fn run(place: &mut Placement, server: &Server, out: &Path) -> io::Result<()> {
     let directory = tempfile::tempdir()?;
     let data = directory.path().join("perf.data");
     let running = place.start(server, 1)?;
@@ -65,8 +65,8 @@ pub fn run(place: &mut Place, server: &dyn Peer, out: &Path) -> io::Result<()> {
 /// Starts to sample a process, a moment after the load begins.
 fn record(pid: u32, data: &Path) -> io::Result<Child> {
     let script = format!("sleep {}; exec \"$0\" \"$@\"", MARGIN.as_secs());
-    // The clock of the kernel: virtual machines often have no counter of cycles. Stacks by the unwinding tables, as
-    // nothing is built with frame pointers.
+    // The clock of the kernel: virtual machines often have no counter of cycles. Stacks by the unwinding
+    // tables, as nothing is built with frame pointers.
     let mut command = Command::new("sh");
     command.args(["-c", &script, "perf", "record", "-q", "-N", "-e", "cpu-clock", "-F", FREQUENCY_HZ]);
     command.args(["--call-graph", "dwarf,8192", "-p", &pid.to_string(), "-o"]).arg(data);

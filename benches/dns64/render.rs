@@ -2,16 +2,16 @@
 
 use crate::book::{Book, Cell, Figure, HITS, LOADS_PCT, MISSES, SHARES_PCT};
 use crate::options::Options;
-use crate::place::Place;
+use crate::place::Placement;
 use crate::table::{Sample, table};
 use crate::text;
-use sextant::lab::peers::{self, Peer};
+use lab::peers::{self, Server};
 
 /// The server that the others are compared with.
 const OURS: &str = "dns64d";
 
 /// All of them, with the conditions.
-pub fn all(place: &Place, options: &Options, book: &Book) -> String {
+pub fn all(place: &Placement, options: &Options, book: &Book) -> String {
     let tables = Tables { servers: &options.servers, book };
     let mut out =
         format!("{}\n\n## Rates, one core\n\n{}", conditions(place, options, book), tables.rates(1));
@@ -27,10 +27,10 @@ pub fn all(place: &Place, options: &Options, book: &Book) -> String {
 }
 
 /// The machine, the programs and the trials, in one paragraph.
-fn conditions(place: &Place, options: &Options, book: &Book) -> String {
-    let version = |peer: &&dyn Peer| peers::version(*peer).unwrap_or_else(|error| error.to_string());
+fn conditions(place: &Placement, options: &Options, book: &Book) -> String {
+    let version = |peer: &&Server| peers::version(peer).unwrap_or_else(|error| error.to_string());
     let servers: Vec<String> =
-        options.servers.iter().map(|peer| format!("{} {}", peer.name(), version(peer))).collect();
+        options.servers.iter().map(|peer| format!("{} {}", peer.name, version(peer))).collect();
     let mut text = format!(
         "{}; {}; {}. Median (lowest-highest) of {} rounds; trials of {} s (search), {} s (latency), {} s (closed loop).",
         text::machine(),
@@ -52,7 +52,7 @@ fn conditions(place: &Place, options: &Options, book: &Book) -> String {
 }
 
 struct Tables<'a> {
-    servers: &'a [&'static dyn Peer],
+    servers: &'a [&'static Server],
     book: &'a Book,
 }
 
@@ -114,13 +114,13 @@ impl Tables<'_> {
 
     /// A row for each server: figures, each with the quotient by dns64d's, and the steal during them.
     fn table(&self, head: &[&str], figures: &[Figure], show: impl Fn(&Sample) -> String) -> String {
-        let row = |server: &&dyn Peer| {
-            let mut cells = vec![server.name().to_owned()];
+        let row = |server: &&Server| {
+            let mut cells = vec![server.name.to_owned()];
             for &figure in figures {
-                cells.push(show(&self.book.values(server.name(), figure)));
-                cells.push(self.ratio(server.name(), figure));
+                cells.push(show(&self.book.values(server.name, figure)));
+                cells.push(self.ratio(server.name, figure));
             }
-            cells.push(self.book.steal(server.name(), figures).decimals(1));
+            cells.push(self.book.steal(server.name, figures).decimals(1));
             cells
         };
         table(head, &self.servers.iter().map(row).collect::<Vec<_>>())
@@ -149,7 +149,7 @@ impl Tables<'_> {
             "steal, %",
         ];
         let mut rows = Vec::new();
-        for server in self.servers.iter().map(|server| server.name()) {
+        for server in self.servers.iter().map(|server| server.name) {
             for load_pct in LOADS_PCT {
                 let figures = [0, 1, 2].map(|at| Figure::Latency(load_pct, at));
                 let rate = self.book.values(server, Figure::LatencyRate(load_pct)).thousands();
@@ -175,7 +175,7 @@ impl Tables<'_> {
         }
         head.push("steal, %".into());
         let mut rows = Vec::new();
-        for server in self.servers.iter().map(|server| server.name()) {
+        for server in self.servers.iter().map(|server| server.name) {
             for cached_pct in SHARES_PCT {
                 let (mut cells, mut figures) = (vec![server.to_owned(), cached_pct.to_string()], Vec::new());
                 for aaaa_pct in SHARES_PCT {

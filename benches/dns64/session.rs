@@ -4,18 +4,17 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use engine::search::{Mode, Next, Point, SearchSpec, TrialInput, bracket, next};
-use sextant::lab::observe::ProcessCounters;
-use sextant::lab::peers::Peer;
+use lab::observe::ProcessCounters;
+use lab::peers::Server;
+use record::limits::VOIDS_IN_A_ROW;
 
 use crate::book::{Book, Cell, Figure, HITS, LOADS_PCT, MISSES, SHARES_PCT};
 use crate::options::Options;
-use crate::place::Place;
+use crate::place::Placement;
 use crate::trial::{Ask, Told};
 
 /// The search goes from this share of what a closed loop got, to this multiple of it.
 const RANGE: (f64, f64) = (0.02, 1.2);
-/// Void trials in a row at one rate that end the search.
-const VOIDS_MAX: u32 = 8;
 /// The longest search.
 const SEARCH_MAX: Duration = Duration::from_secs(45);
 /// Rests after a trial until a server has done with what it had queued.
@@ -26,13 +25,13 @@ const ATTEMPTS: usize = 4;
 /// A server at work.
 pub struct Session<'a> {
     /// Where.
-    pub place: &'a mut Place,
+    pub place: &'a mut Placement,
     /// How long.
     pub options: &'a Options,
     /// Into which the figures go.
     pub book: &'a mut Book,
     /// Which.
-    pub server: &'static dyn Peer,
+    pub server: &'static Server,
     /// On so many cores.
     pub cores: usize,
 }
@@ -60,7 +59,8 @@ impl Session<'_> {
         let misses = self.closed(MISSES)?;
         self.closed(HITS)?;
         if self.place.shares(self.cores) {
-            // The Tester cannot keep a schedule on a processor that the server uses: every trial would be void.
+            // The Tester cannot keep a schedule on a processor that the server uses: every trial would be
+            // void.
             return Ok(());
         }
         let passed_qps = self.search(misses.answered_qps)?;
@@ -96,15 +96,15 @@ impl Session<'_> {
         Ok(told)
     }
 
-    /// Looks for the highest rate at which every query is answered rightly and in time; the highest that passed, be it
-    /// the one or not: the machine may not let it be found.
+    /// Looks for the highest rate at which every query is answered rightly and in time; the highest that
+    /// passed, be it the one or not: the machine may not let it be found.
     fn search(&mut self, most_qps: f64) -> io::Result<u64> {
         let mut spec = SearchSpec {
             mode: Mode::Verify,
             low_qps: ((most_qps * RANGE.0) as u64).max(10),
             high_qps: ((most_qps * RANGE.1) as u64).max(20),
             width_pct: self.options.width_pct,
-            voids_max: VOIDS_MAX,
+            voids_max: VOIDS_IN_A_ROW.value as u32,
             trial_ns: self.options.search.as_nanos() as u64,
         };
         let (mut history, mut steal_pct) = (Vec::<Point>::new(), 0.0f64);
@@ -161,6 +161,6 @@ impl Session<'_> {
     }
 
     fn note(&mut self, figure: Figure, value: f64, steal_pct: f64) {
-        self.book.push(self.server.name(), figure, value, steal_pct);
+        self.book.push(self.server.name, figure, value, steal_pct);
     }
 }

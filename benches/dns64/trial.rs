@@ -4,14 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use engine::pacer::Model;
-use engine::record::Outcome;
 use engine::search::{Point, TrialInput};
 use engine::trial::Validity;
 use engine::workload::Choice;
-use sextant::lab::observe::Observer;
+use lab::observe::Observer;
+use record::Outcome;
 
 use crate::book::Cell;
-use crate::place::{Place, native_prefix};
+use crate::place::{Placement, native_prefix};
 
 /// Names that are cached, where some shall be.
 const HOT_NAMES: u32 = 1000;
@@ -38,9 +38,11 @@ pub struct Told {
     pub answered_qps: f64,
     /// Processor time of the server's process for each valid answer, in µs.
     pub cpu_us: f64,
-    /// Busy time of the server's processors for each valid answer, with interrupts and whoever else works there, in µs.
+    /// Busy time of the server's processors for each valid answer, with interrupts and whoever else works
+    /// there, in µs.
     pub core_us: f64,
-    /// Latency from the scheduled instant at the 50th, 99th and 99.9th percentile of the valid answers, in µs.
+    /// Latency from the scheduled instant at the 50th, 99th and 99.9th percentile of the valid answers, in
+    /// µs.
     pub latency_us: [f64; 3],
     /// Memory of the server at its end, in MiB.
     pub memory_mib: f64,
@@ -53,7 +55,7 @@ impl Ask {
     ///
     /// # Errors
     /// The Tester cannot, or somebody ended it.
-    pub fn run(self, place: &mut Place) -> io::Result<Told> {
+    pub fn run(self, place: &mut Placement) -> io::Result<Told> {
         place.goes_on()?;
         let Cell { cached_pct, aaaa_pct } = self.cell;
         let (tester, mut target, auth) = place.parts(aaaa_pct)?;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::place::{Place, Target};
+use crate::place::{Placement, Target};
 use crate::table::{Sample, table};
 use crate::tools::{Load, Told, Tool};
 
@@ -32,7 +32,7 @@ struct Row {
 ///
 /// # Errors
 /// A server or a tool cannot be started.
-pub fn measure(place: &Place, targets: &[Target], tools: &[Tool], rounds: usize) -> io::Result<String> {
+pub fn measure(place: &Placement, targets: &[Target], tools: &[Tool], rounds: usize) -> io::Result<String> {
     let mut rows: Vec<Row> =
         targets.iter().flat_map(|&target| tools.iter().map(move |&tool| Row::new(target, tool))).collect();
     for round in 0..rounds {
@@ -61,7 +61,7 @@ impl Row {
         }
     }
 
-    fn measure(&mut self, place: &Place) -> io::Result<()> {
+    fn measure(&mut self, place: &Placement) -> io::Result<()> {
         let load = |rate_qps| Load {
             rate_qps,
             duration_s: RUN_S,

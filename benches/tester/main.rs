@@ -1,7 +1,8 @@
 //! The Measurer beside dnsperf, resperf and kxdpgun, in one lab and one run: `make bench-tester`.
 //!
-//! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs root, two
-//! processors and the Debian packages dnsperf, knot-dnsutils and nsd, takes about half an hour, and writes Markdown.
+//! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs
+//! root, two processors and the Debian packages dnsperf, knot-dnsutils and nsd, takes about half an hour, and
+//! writes Markdown.
 
 mod capacity;
 mod pacing;
@@ -14,7 +15,7 @@ mod tools;
 use std::io;
 use std::process::ExitCode;
 
-use place::{Place, Target};
+use place::{Placement, Target};
 use tools::Tool;
 
 /// What was asked for on the command line.
@@ -56,7 +57,7 @@ fn arguments() -> io::Result<Arguments> {
 }
 
 fn run(arguments: &Arguments) -> io::Result<()> {
-    let place = Place::new()?;
+    let place = Placement::new()?;
     let rounds = arguments.rounds;
     let wanted = |section: &str| {
         arguments.sections.is_empty() || arguments.sections.iter().any(|wanted| wanted == section)

@@ -1,11 +1,11 @@
-//! How evenly each tool sends, as an independent receiver with kernel timestamps sees it, and whether it sends exactly
-//! what it was told.
+//! How evenly each tool sends, as an independent receiver with kernel timestamps sees it, and whether it
+//! sends exactly what it was told.
 
 use std::io;
 
 use serde_json::Value;
 
-use crate::place::{Place, Target};
+use crate::place::{Placement, Target};
 use crate::table::{Sample, table};
 use crate::tools::{Load, Tool};
 
@@ -29,7 +29,7 @@ struct Row {
 ///
 /// # Errors
 /// The receiver or a tool cannot be started.
-pub fn measure(place: &Place, runs: &[(Tool, Target, u64)], rounds: usize) -> io::Result<String> {
+pub fn measure(place: &Placement, runs: &[(Tool, Target, u64)], rounds: usize) -> io::Result<String> {
     let mut rows: Vec<Row> = runs.iter().map(|&run| Row::new(run)).collect();
     for round in 0..rounds {
         for row in &mut rows {
@@ -65,7 +65,7 @@ impl Row {
         }
     }
 
-    fn measure(&mut self, place: &Place) -> io::Result<()> {
+    fn measure(&mut self, place: &Placement) -> io::Result<()> {
         let server = place.receive(self.receiver, self.rate_qps)?;
         let load = Load {
             rate_qps: Some(self.rate_qps),

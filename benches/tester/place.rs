@@ -8,11 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use dns64::names::{self, LABEL_LENGTH};
-use net::bpf::Attached;
-use net::process;
+use lab::network::{Lab, LabSpec, Role};
 use serde_json::Value;
-use sextant::lab::network::{Lab, LabSpec, Role};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use sys::bpf::Attached;
+use sys::process;
 
 /// The processor of the tool that is measured.
 pub const TESTER_CPU: &str = "0";
@@ -59,7 +59,7 @@ impl Target {
 }
 
 /// The lab and what lies in it.
-pub struct Place {
+pub struct Placement {
     lab: Lab,
     directory: tempfile::TempDir,
     /// Address and port of the server, as the Tester reaches it.
@@ -71,7 +71,7 @@ pub struct Place {
 /// A server at work; dropped, it ends.
 pub struct Server(Child);
 
-impl Place {
+impl Placement {
     /// Builds the lab and writes the files.
     ///
     /// # Errors
@@ -93,8 +93,8 @@ impl Place {
         command
     }
 
-    /// A program on the Tester's device, without which a veth does not take what an XDP reflector sends. Tools that bring
-    /// their own cannot start while it is there.
+    /// A program on the Tester's device, without which a veth does not take what an XDP reflector sends.
+    /// Tools that bring their own cannot start while it is there.
     ///
     /// # Errors
     /// The device has a program.

@@ -1,8 +1,9 @@
 //! Coordinated omission: the server is stopped for 200 ms, and every query due meanwhile must show it.
 //!
-//! Arithmetic: queries come evenly at rate R. The one due x after the stop began waits for the rest of the stop, S - x,
-//! and for the queue before it. It is empty again at x = E, and between the two the latency falls in a straight line,
-//! S (1 - x / E). S is timed at the signals, E is where the latency is back to normal.
+//! Arithmetic: queries come evenly at rate R. The one due x after the stop began waits for the rest of the
+//! stop, S - x, and for the queue before it. It is empty again at x = E, and between the two the latency
+//! falls in a straight line, S (1 - x / E). S is timed at the signals, E is where the latency is back to
+//! normal.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::signal::{SIGCONT, SIGSTOP};
 
-use crate::place::{Place, Target};
+use crate::place::{Placement, Target};
 use crate::table::{Sample, table};
 use crate::tools::{Load, Tool};
 
@@ -28,7 +29,7 @@ const NORMAL_S: f64 = 0.001;
 ///
 /// # Errors
 /// The server or the tool cannot be started, or the tool's record cannot be read.
-pub fn measure(place: &Place, rounds: usize) -> io::Result<String> {
+pub fn measure(place: &Placement, rounds: usize) -> io::Result<String> {
     let mut rows: [[Sample; 3]; 3] = Default::default();
     for _ in 0..rounds {
         for (row, (measured, expected)) in rows.iter_mut().zip(once(place)?) {
@@ -49,15 +50,15 @@ pub fn measure(place: &Place, rounds: usize) -> io::Result<String> {
 }
 
 /// Measured and expected: slow queries, p99 and p99.9 in ms.
-fn once(place: &Place) -> io::Result<[(f64, f64); 3]> {
+fn once(place: &Placement) -> io::Result<[(f64, f64); 3]> {
     let server = place.serve(Target::Sockets)?;
     let pid = server.pid();
     let stopper = std::thread::spawn(move || -> io::Result<f64> {
         std::thread::sleep(STOP_AFTER);
-        net::process::signal(pid, SIGSTOP)?;
+        sys::process::signal(pid, SIGSTOP)?;
         let stopped = Instant::now();
         std::thread::sleep(STOP);
-        net::process::signal(pid, SIGCONT)?;
+        sys::process::signal(pid, SIGCONT)?;
         Ok(stopped.elapsed().as_secs_f64())
     });
     let log = place.scratch("stall.csv");
@@ -84,7 +85,8 @@ fn once(place: &Place) -> io::Result<[(f64, f64); 3]> {
     ])
 }
 
-/// How many queries in a row, the slowest among them, waited: those due from the stop on until the queue was empty.
+/// How many queries in a row, the slowest among them, waited: those due from the stop on until the queue was
+/// empty.
 fn affected(latencies_s: &[f64]) -> usize {
     let slowest =
         (0..latencies_s.len()).max_by(|&a, &b| latencies_s[a].total_cmp(&latencies_s[b])).unwrap_or(0);

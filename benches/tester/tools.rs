@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::place::{Place, TESTER_CPU};
+use crate::place::{Placement, TESTER_CPU};
 
 /// A load generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,8 @@ pub struct Told {
     pub sending_s: f64,
     /// Every query was answered; ours also validly, in time, and sent when it was due.
     pub passed: bool,
-    /// How long the Tester's processor was busy for each answer, in µs, with the packet work of both ends that falls on it.
+    /// How long the Tester's processor was busy for each answer, in µs, with the packet work of both ends
+    /// that falls on it.
     pub busy_us: f64,
 }
 
@@ -70,7 +71,7 @@ impl Tool {
     ///
     /// # Errors
     /// It cannot be started, or says nothing that can be read.
-    pub fn run(self, place: &Place, load: &Load) -> io::Result<Told> {
+    pub fn run(self, place: &Placement, load: &Load) -> io::Result<Told> {
         let _pass = if self.has_sockets() { Some(place.pass()?) } else { None };
         let before = busy_s()?;
         let output = self.command(place, load).output()?;
@@ -95,7 +96,7 @@ impl Tool {
         !matches!(self, Self::Sextant("xdp" | "kernel") | Self::Kxdpgun(_))
     }
 
-    fn command(self, place: &Place, load: &Load) -> Command {
+    fn command(self, place: &Placement, load: &Load) -> Command {
         let (address, port) = (place.server.ip().to_string(), place.server.port().to_string());
         let (file, duration) = (place.query_file.display().to_string(), load.duration_s.to_string());
         let rate = load.rate_qps.map(|rate| rate.to_string());
@@ -169,7 +170,8 @@ fn busy_s() -> io::Result<f64> {
     Ok([0, 1, 2, 5, 6].iter().filter_map(|&at| ticks.get(at)).sum::<f64>() / TICKS_PER_SECOND)
 }
 
-/// A Tester that keeps its rate is less late than this for 99 % of the queries, whatever pauses the machine makes.
+/// A Tester that keeps its rate is less late than this for 99 % of the queries, whatever pauses the machine
+/// makes.
 const LATENESS_NS_MAX: u64 = 20_000_000;
 
 fn sextant_told(output: &Output) -> Option<Told> {

@@ -1,14 +1,14 @@
-//! Any frame through the program in the kernel (BPF_PROG_TEST_RUN): it makes the octets of the answer function of it, or
-//! leaves it alone. As root, or with the capabilities for XDP programs.
+//! Any frame through the program in the kernel (BPF_PROG_TEST_RUN): it makes the octets of the answer
+//! function of it, or leaves it alone. As root, or with the capabilities for XDP programs.
 #![no_main]
 
 use std::sync::LazyLock;
 
+use authdns::kernel_program::Answerer;
+use authdns::{Zone, ZoneConfig};
 use libfuzzer_sys::fuzz_target;
-use net::kernel::Answerer;
-use sextant::authority::{Zone, ZoneConfig};
 
-#[path = "../../tests/authority/oracle.rs"]
+#[path = "../../crates/tester/authdns/tests/authority/oracle.rs"]
 mod oracle;
 
 /// As in the seeds.

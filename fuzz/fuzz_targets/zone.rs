@@ -6,8 +6,8 @@ use std::sync::Once;
 static START: Once = Once::new();
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    // libFuzzer's hook ends the process at any panic, even one that is caught: those of the reader are. Others end it
-    // still, when they leave the target.
+    // libFuzzer's hook ends the process at any panic, even one that is caught: those of the reader are.
+    // Others end it still, when they leave the target.
     START.call_once(|| drop(std::panic::take_hook()));
     sextant_fuzz::zone::run(input);
 });

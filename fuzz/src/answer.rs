@@ -1,13 +1,12 @@
-//! Any octets as a query to the zone: it never panics, and what it answers is an answer, as another DNS library reads it.
+//! Any octets as a query to the zone: it never panics, and what it answers is an answer, as another DNS
+//! library reads it.
 
 use std::sync::LazyLock;
 
+use authdns::{ANSWER_OCTETS_MAX, RecordsFile, Rules, Signing, SigningKey, Transport, Zone, ZoneConfig};
 use domain::base::Message;
 use domain::base::iana::Rtype;
 use domain::base::name::ToLabelIter;
-use sextant::authority::{
-    ANSWER_OCTETS_MAX, RecordsFile, Rules, Signing, SigningKey, Transport, Zone, ZoneConfig,
-};
 
 /// The least that every client takes over UDP (RFC 1035 4.2.1), and the header.
 const UDP_OCTETS: usize = 512;
@@ -45,8 +44,8 @@ pub fn run(query: &[u8]) {
     }
 }
 
-/// What the answer over UDP may have at most: what the client's OPT says, but not less than 512 (RFC 6891 6.2.3). Its
-/// options, which may be malformed, are nobody's concern.
+/// What the answer over UDP may have at most: what the client's OPT says, but not less than 512 (RFC 6891
+/// 6.2.3). Its options, which may be malformed, are nobody's concern.
 fn udp_limit(query: &[u8]) -> usize {
     let Ok(message) = Message::from_octets(query) else { return UDP_OCTETS };
     let Ok(additional) = message.additional() else { return UDP_OCTETS };

@@ -1,10 +1,12 @@
-//! Any text as dns64d's configuration: it becomes settings that a machine can be made of, or one line of error.
+//! Any text as dns64d's configuration: it becomes settings that a machine can be made of, or one line of
+//! error.
 
 use std::sync::Arc;
 
-use proxy::machine::Shared;
-use proxy::settings::IN_FLIGHT_MAX;
-use proxy::{Config, Machine};
+use daemon::Config;
+use server_core::Machine;
+use server_core::machine::Shared;
+use server_core::settings::IN_FLIGHT_MAX;
 
 /// Reads the text.
 pub fn run(input: &[u8]) {

@@ -1,10 +1,11 @@
-//! What is read of streams: the query in an HTTPS request, messages behind their lengths, and what the room of the
-//! streams looks at in a message.
+//! What is read of streams: the query in an HTTPS request, messages behind their lengths, and what the room
+//! of the streams looks at in a message.
 //!
-//! An input is a request in three parts, divided by line feeds: `METHOD PATH?QUERY`, the content type, the body.
+//! An input is a request in three parts, divided by line feeds: `METHOD PATH?QUERY`, the content type, the
+//! body.
 
 use streams::message::{self, FRAME_OCTETS_MAX, LENGTH_OCTETS};
-use streams::request::{Head, Place};
+use streams::request::{Head, QueryLocation};
 
 const PATH: &str = "/dns-query";
 const HEADER_OCTETS: usize = 12;
@@ -27,12 +28,12 @@ fn request(line: &str, content_type: &str, body: &[u8]) {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let head = Head { method, path, query, content_type };
     match head.place(PATH) {
-        Ok(Place::Uri(octets)) => {
+        Ok(QueryLocation::Uri(octets)) => {
             assert!(method == "GET" && path == PATH);
             assert!(octets.len() <= query.len() * 3 / 4, "base64 makes no octets");
             look(&octets, body);
         }
-        Ok(Place::Body) => assert!(method == "POST" && path == PATH && !content_type.is_empty()),
+        Ok(QueryLocation::Body) => assert!(method == "POST" && path == PATH && !content_type.is_empty()),
         Err(status) => assert!(status.is_client_error()),
     }
 }

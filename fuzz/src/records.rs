@@ -1,17 +1,19 @@
-//! Any octets as an upstream server's reply, through all that rewrites replies: what comes out can be read, is within
-//! its limit, and holds only what it may.
+//! Any octets as an upstream server's reply, through all that rewrites replies: what comes out can be read,
+//! is within its limit, and holds only what it may.
 //!
 //! An input is one octet that chooses the policy, two of the client's limit, and the reply.
 
 use std::sync::LazyLock;
 
 use dns64::reverse::{self, Style};
-use dns64::rewrite::{Asked, ROOM_MIN_OCTETS, Written, append_edns, copy_without_edns, write_empty};
-use dns64::rule::{Mapping, Policy, Spread, Step, Treatment, next_step, strip, synthesize};
+use dns64::rewrite::{
+    ClientQuery, ROOM_MIN_OCTETS, WrittenAnswer, append_edns, copy_without_edns, write_empty,
+};
+use dns64::rule::{AaaaPolicy, Mapping, Policy, PrefixChoice, Step, next_step, strip, synthesize};
 use dns64::scrub::scrub;
 use dns64::wire::{CLASS_IN, Edns, Header, Message, Options, Question, append_option, option_code, rtype};
-use proxy::cache::lifetime_s;
-use proxy::settings::Caching;
+use server_core::cache::lifetime_s;
+use server_core::settings::Caching;
 
 use super::input::Input;
 use super::judge::{self, Section, Seen};
@@ -28,7 +30,7 @@ static POLICIES: LazyLock<[Policy; 3]> = LazyLock::new(|| {
         excluded: vec!["::/0".parse().expect("a range")],
         ..Policy::default()
     };
-    [Policy::default(), several.clone(), Policy { spread: Spread::Rotated, ..several }]
+    [Policy::default(), several.clone(), Policy { spread: PrefixChoice::Rotated, ..several }]
 });
 
 /// Takes the reply through everything.
@@ -56,9 +58,9 @@ pub fn run(input: &[u8]) {
 }
 
 /// The question that a reply would have to be the answer to.
-fn asked(reply: &Message<'_>, qtype: u16) -> Asked {
+fn asked(reply: &Message<'_>, qtype: u16) -> ClientQuery {
     let question = Question { qtype, qclass: CLASS_IN, ..reply.question() };
-    Asked { id: 0x1234, question, recursion_desired: true, checking_disabled: false, dnssec_ok: false }
+    ClientQuery { id: 0x1234, question, recursion_desired: true, checking_disabled: false, dnssec_ok: false }
 }
 
 fn options(octets: &[u8]) {
@@ -108,7 +110,7 @@ fn belongs_to_chain(own: &str, kept: &[Seen]) {
 
 fn decide(policy: &Policy, reply: &Message<'_>) {
     let asked = asked(reply, rtype::AAAA);
-    for treatment in [Treatment::Rule, Treatment::Always] {
+    for treatment in [AaaaPolicy::Rule, AaaaPolicy::Always] {
         match next_step(policy, treatment, &asked, Some(reply)) {
             Step::AskA { ttl_cap_s } => assert!(ttl_cap_s <= i32::MAX as u32),
             Step::PassThrough | Step::StripExcluded | Step::Fail => {}
@@ -117,7 +119,7 @@ fn decide(policy: &Policy, reply: &Message<'_>) {
 }
 
 /// What was written, as another library reads it; nothing is in the answer section of a truncated message.
-fn written(asked: &Asked, written: Written, out: &[u8]) -> Vec<Seen> {
+fn written(asked: &ClientQuery, written: WrittenAnswer, out: &[u8]) -> Vec<Seen> {
     assert!(written.octets <= out.len());
     let octets = &out[..written.octets];
     let message = Message::parse(octets).expect("an answer");

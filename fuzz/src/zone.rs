@@ -2,9 +2,9 @@
 //!
 //! The first octet of an input chooses the rules beside the file, a bit for each; `@` is none and `_` all.
 
+use authdns::{RecordsFile, Rules, TCP_ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig, ZoneError};
 use domain::base::iana::Rtype;
 use domain::base::{MessageBuilder, Name};
-use sextant::authority::{RecordsFile, Rules, TCP_ANSWER_OCTETS_MAX, Transport, Zone, ZoneConfig, ZoneError};
 
 use super::judge;
 

@@ -1,7 +1,7 @@
-//! dns64d, the DNS64 forwarder. The program is [`proxy::daemon`], the server [`proxy::Server`].
+//! dns64d, the DNS64 forwarder. The program is [`daemon::program`], the server [`daemon::Server`].
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    proxy::daemon::main(proxy::Server::start)
+    daemon::main(daemon::Server::start)
 }

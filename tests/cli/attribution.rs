@@ -16,7 +16,7 @@ impl Spinners {
         let spin = || {
             let mut command = Command::new("taskset");
             command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
-            net::process::die_with_parent(&mut command).spawn().unwrap()
+            sys::process::die_with_parent(&mut command).spawn().unwrap()
         };
         Self((0..number).map(|_| spin()).collect())
     }
@@ -40,7 +40,7 @@ fn trial(arguments: &[&str]) -> Value {
 fn a_tester_without_its_processor_is_the_cause() {
     let _alone = alone();
     let (_auth, server) = auth();
-    let cpu = *net::cpu::available().last().unwrap();
+    let cpu = *sys::cpu::available().last().unwrap();
     let _spinners = Spinners::new(cpu, 8);
     let told = trial(&["--server", &server, "--rate", "2000", "--cpus", &cpu.to_string()]);
     assert_eq!(told["outcome"], "void", "{told}");
@@ -199,7 +199,7 @@ impl Drop for Backlog {
 
 #[test]
 fn a_backlog_without_room_is_the_kernels() {
-    let cpus = net::cpu::available();
+    let cpus = sys::cpu::available();
     if !can() {
         return;
     }
@@ -227,7 +227,7 @@ fn a_backlog_without_room_is_the_kernels() {
 
 /// A reflector on the first processor, and its address.
 fn reflector(options: &[&str]) -> (Background, String) {
-    let cpu = net::cpu::available()[0].to_string();
+    let cpu = sys::cpu::available()[0].to_string();
     let reflect = ["echo", "--listen", "[::1]:0", "--cpus", &cpu];
     let (reflector, line) = Background::start(command(&[&reflect[..], options].concat()), "ready: ");
     let server = line.split("ready: ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
@@ -236,7 +236,7 @@ fn reflector(options: &[&str]) -> (Background, String) {
 
 /// A trial of a reflector whose process is known, from the last processor.
 fn reflected(reflector: &(Background, String), options: &[&str]) -> Value {
-    let (pid, cpu) = (reflector.0.pid().to_string(), net::cpu::available().last().unwrap().to_string());
+    let (pid, cpu) = (reflector.0.pid().to_string(), sys::cpu::available().last().unwrap().to_string());
     let fixed =
         ["--server", &reflector.1, "--pid", &pid, "--cpus", &cpu, "--validity", "response", "--io", "udp"];
     trial(&[&fixed[..], options].concat())
@@ -269,7 +269,7 @@ fn a_server_whose_socket_has_no_room_drops_while_it_is_idle() {
 /// A server that keeps some answers for itself, and counts nothing.
 fn silent(spinners: usize) -> Value {
     let (server, address) = auth_with(&["--fault", "loss=20%"]);
-    let _spinners = Spinners::new(net::cpu::available()[0], spinners);
+    let _spinners = Spinners::new(sys::cpu::available()[0], spinners);
     trial(&["--server", &address, "--pid", &server.pid().to_string(), "--rate", "500"])
 }
 

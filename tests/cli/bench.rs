@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use engine::record::{Results, State};
-use sextant::lab::peers;
+use lab::peers;
+use record::{Results, State};
 
 use super::running::{Background, alone, children_of, children_pids_of, command, sextant, stderr};
 
@@ -13,7 +13,8 @@ fn record(directory: &Path) -> Results {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A search so small that it takes seconds; a busy machine may still make the Tester unfit, which the record then says.
+/// A search so small that it takes seconds; a busy machine may still make the Tester unfit, which the record
+/// then says.
 const SMALL: [&str; 10] =
     ["--duration", "0.3", "--repetitions", "3", "--max-rate", "1500", "--min-rate", "500", "--width", "50"];
 
@@ -23,7 +24,7 @@ fn small_bench(extra: &[&str]) {
     let out_text = out.to_str().unwrap();
     let output = sextant(&[&["bench", "--out", out_text], &SMALL[..], extra].concat());
     let results = record(&out);
-    assert_eq!(results.kind, "bench");
+    assert_eq!(results.kind, record::Kind::Bench);
     assert!(results.dut.version.chars().any(|c| c.is_ascii_digit()), "{:?}", results.dut);
     assert!(results.dut.configuration.as_ref().is_some_and(|text| text.contains("2001:db8:64::")));
     for file in ["manifest.json", "report.html", "trials.csv"] {
@@ -77,7 +78,7 @@ fn several_goals_are_searched_at_once() {
     let arguments = ["bench", "--path", "loopback", "--search", "mlr", "--out", out.to_str().unwrap()];
     let output = sextant(&[&arguments, &SMALL[..]].concat());
     let results = record(&out);
-    assert_eq!((results.settings.search.as_str(), results.settings.goals.len()), ("mlr", 3));
+    assert_eq!((results.settings.search.clone(), results.settings.goals.len()), (record::SearchMode::Mlr, 3));
     if let State::Failed(reason) = &results.state {
         println!("SKIPPED: the machine was too busy to measure: {reason}");
         return;
@@ -141,7 +142,7 @@ fn dns64d_is_measured_past_the_stack() {
     if !super::lab::can() {
         return;
     }
-    match net::bpf::available() {
+    match sys::bpf::available() {
         Ok(()) => small_bench(&["--peer", "dns64d-xdp"]),
         Err(error) => println!("SKIPPED: {error}"),
     }
@@ -191,8 +192,8 @@ fn a_killed_bench_leaves_a_whole_record_and_no_server() {
     let (code, _, results, server) = interrupted("KILL");
     assert_eq!(code, None);
     assert_eq!(results.state, State::Running);
-    // The kernel ends the server a moment after its parent. It may stay as a zombie, which has no command line, where
-    // nobody collects orphans.
+    // The kernel ends the server a moment after its parent. It may stay as a zombie, which has no command
+    // line, where nobody collects orphans.
     let runs =
         || std::fs::read(format!("/proc/{server}/cmdline")).is_ok_and(|arguments| !arguments.is_empty());
     let started = Instant::now();
@@ -201,7 +202,7 @@ fn a_killed_bench_leaves_a_whole_record_and_no_server() {
         std::thread::sleep(Duration::from_millis(20));
     }
     // Where it had a lab, that is for the next command to remove.
-    if sextant::lab::network::check().is_ok() {
+    if lab::network::check().is_ok() {
         assert!(sextant(&["lab", "down", "--name", &super::lab::name("killed")]).status.success());
     }
 }
@@ -279,7 +280,7 @@ fn a_full_disk_and_a_read_only_one_are_named() {
         assert!(text.contains(&format!("cannot write results to {}", out.display())), "{text}");
         assert!(text.contains(error) && text.lines().count() == 1, "{text}");
         if options != "ro" {
-            assert_eq!(record(&out).kind, "bench", "what was written is whole");
+            assert_eq!(record(&out).kind, record::Kind::Bench, "what was written is whole");
         }
     }
 }

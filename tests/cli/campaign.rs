@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use sextant::campaign::series::{Series, VisitState};
+use record::campaign::VisitState;
 
 use super::running::{Background, alone, command, sextant, stderr};
 
@@ -40,7 +40,7 @@ pub(super) fn server() -> (Background, String) {
 }
 
 fn states(directory: &Path) -> Vec<VisitState> {
-    Series::load(directory).unwrap().visits.into_iter().map(|visit| visit.state).collect()
+    report::series::load(directory).unwrap().visits.into_iter().map(|visit| visit.state).collect()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_campaign_is_measured_and_reported() {
     let file = description(base.path(), &[&address], "0.1");
     let out = base.path().join("out");
     let output = run(&file, &out, &["--json"]);
-    let series = Series::load(&out).unwrap();
+    let series = report::series::load(&out).unwrap();
     if series.visits.iter().any(|visit| visit.state != VisitState::Complete) {
         println!("SKIPPED: the machine was too busy to measure: {:?}", series.visits);
         assert_eq!(output.status.code(), Some(1));
@@ -103,7 +103,7 @@ fn what_was_broken_off_goes_on_and_what_was_done_is_not_done_again() {
     }
     campaign.kill().unwrap();
     campaign.wait().unwrap();
-    let before = Series::load(&out).unwrap();
+    let before = report::series::load(&out).unwrap();
     assert_eq!(before.visits[1].state, VisitState::Running, "the record says how far it came");
     assert!(before.finished_utc.is_none());
     // The visit ends with the campaign, whatever ends that.
@@ -123,7 +123,7 @@ fn what_was_broken_off_goes_on_and_what_was_done_is_not_done_again() {
     assert!(states(&out).contains(&VisitState::Pending));
 
     let ended = sextant(&["campaign", "resume", out.to_str().unwrap()]);
-    let after = Series::load(&out).unwrap();
+    let after = report::series::load(&out).unwrap();
     if after.visits.iter().any(|visit| matches!(visit.state, VisitState::Failed(_))) {
         println!("SKIPPED: the machine was too busy to measure: {:?}", after.visits);
         return;
@@ -139,7 +139,7 @@ fn what_was_broken_off_goes_on_and_what_was_done_is_not_done_again() {
 }
 
 fn states_or_none(directory: &Path) -> Vec<VisitState> {
-    Series::load(directory)
+    report::series::load(directory)
         .map_or_else(|_| Vec::new(), |series| series.visits.into_iter().map(|v| v.state).collect())
 }
 
@@ -154,7 +154,7 @@ fn one_that_fails_does_not_end_the_others() {
     let output = run(&file, &out, &[]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("measurements failed; try them again"), "{}", stderr(&output));
-    let series = Series::load(&out).unwrap();
+    let series = report::series::load(&out).unwrap();
     for visit in &series.visits {
         match &visit.state {
             VisitState::Failed(why) if visit.cell.ends_with(".9") => {
@@ -227,7 +227,7 @@ fn the_shipped_ones_are_listed_and_planned() {
 #[test]
 fn a_full_disk_is_named_and_what_was_measured_stays() {
     let _alone = alone();
-    if !net::process::is_root() {
+    if !sys::process::is_root() {
         println!("SKIPPED: only root may mount a small file system");
         return;
     }
@@ -263,7 +263,7 @@ fn two_commands_are_measured_in_turns_and_compared() {
         )
     };
     let output = sextant(&["campaign", "ab", &search("200"), &search("200"), "--rounds", "2", "--out", out]);
-    let series = Series::load(Path::new(out)).unwrap();
+    let series = report::series::load(Path::new(out)).unwrap();
     if series.visits.iter().any(|visit| visit.state != VisitState::Complete) {
         println!("SKIPPED: the machine was too busy to measure: {:?}", series.visits);
         return;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use engine::record::{Fact, Results, Run, State};
+use record::{Fact, Results, Run, State};
 use serde_json::Value;
 
 use super::running::{sextant, stderr};
@@ -31,7 +31,8 @@ impl Shelf {
 
     /// A result with these rates, changed as told.
     fn result(&self, name: &str, rates_qps: &[u64], change: impl FnOnce(&mut Results)) -> String {
-        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/results-quick.json");
+        let fixture =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/tester/cli/tests/fixtures/results-quick.json");
         let mut results: Results = serde_json::from_str(&fs::read_to_string(fixture).unwrap()).unwrap();
         let run = |&qps| Run { qps, stop_width_qps: qps / 200, complete: true, ..Run::default() };
         results.runs = rates_qps.iter().map(run).collect();
@@ -162,7 +163,8 @@ fn what_cannot_be_compared_is_told_in_one_line() {
     let shelf = Shelf::new();
     let good = shelf.result("good", &RATES, unchanged);
     let whole = fs::read_to_string(shelf.path("good").join("results.json")).unwrap();
-    let compat = shelf.result("compat", &RATES, |results| results.settings.validity = "compat".into());
+    let compat =
+        shelf.result("compat", &RATES, |results| results.settings.validity = record::Validity::Compat);
     let empty = shelf.path("empty");
     fs::create_dir_all(&empty).unwrap();
     for (other, reason) in [

@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
+use lab::network::{Lab, LabSpec, Role, find_program};
 use serde_json::Value;
-use sextant::lab::network::{Lab, LabSpec, Role, find_program};
 
 use crate::lab::{can, name};
 use crate::running::{Background, alone, command, sextant, stderr};
@@ -67,7 +67,7 @@ fn agrees_with_dnsperf(io: &str) {
     arguments.push(&namespace);
     let mut held = None;
     if io == "kernel" {
-        if let Err(error) = net::bpf::available() {
+        if let Err(error) = sys::bpf::available() {
             println!("SKIPPED: {error}");
             return;
         }
@@ -248,7 +248,7 @@ fn lb_options_that_do_not_go_together_are_told() {
 
 #[test]
 fn lb_a_program_on_the_device_is_named_and_left_there() {
-    if !can() || net::bpf::available().is_err() {
+    if !can() || sys::bpf::available().is_err() {
         println!("SKIPPED: XDP needs root and a build with clang");
         return;
     }

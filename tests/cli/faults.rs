@@ -1,6 +1,6 @@
 //! `sextant auth` with faults and an observer, asked by the Measurer: both must count the same.
 
-use engine::identifiers::Analysis;
+use record::identifiers::Analysis;
 use serde_json::Value;
 
 use super::running::{Background, alone, command, sextant, stderr};

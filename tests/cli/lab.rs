@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sextant::authority::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
-use sextant::lab::network::{Lab, LabSpec, Role, remove};
+use authdns::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
+use lab::network::{Lab, LabSpec, Role, remove};
 
 use crate::running::{Background, command, sextant, stderr};
 
 /// Whether labs can be made here; says why not.
 pub fn can() -> bool {
-    let checked = sextant::lab::network::check();
+    let checked = lab::network::check();
     if let Err(error) = &checked {
         println!("SKIPPED: {error}");
     }
@@ -71,7 +71,7 @@ fn lb_up_run_status_down() {
 /// Sends a datagram from a role's address and says where the other side saw it come from.
 fn crossing(lab: &Lab, role: Role, towards: Role, ends: [SocketAddr; 2]) -> SocketAddr {
     let bind = |role, at: SocketAddr| {
-        net::netns::within(&lab.namespace(role), move || UdpSocket::bind(at)).unwrap().unwrap()
+        sys::netns::within(&lab.namespace(role), move || UdpSocket::bind(at)).unwrap().unwrap()
     };
     let (near, far) = (bind(role, ends[0]), bind(towards, ends[1]));
     far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -129,7 +129,7 @@ fn lb_the_program_finds_room_for_answers_in_frames_of_sockets() {
     if !can() {
         return;
     }
-    if let Err(error) = net::bpf::available() {
+    if let Err(error) = sys::bpf::available() {
         println!("SKIPPED: {error}");
         return;
     }
@@ -140,7 +140,7 @@ fn lb_the_program_finds_room_for_answers_in_frames_of_sockets() {
     let start = |io, port| {
         let config = AuthorityConfig { listen: at(port), io, ..AuthorityConfig::default() };
         let start = || Authority::start(zone.clone(), &config);
-        net::netns::within(&lab.namespace(Role::Auth), start).unwrap().unwrap()
+        sys::netns::within(&lab.namespace(Role::Auth), start).unwrap().unwrap()
     };
     let (program, sockets) = (start(Io::Kernel, 53), start(Io::Udp, 5353));
     let _pass = lab.attach_pass(Role::Dut, Role::Auth).unwrap();
@@ -154,7 +154,7 @@ fn lb_the_program_finds_room_for_answers_in_frames_of_sockets() {
         answer.truncate(length);
         answer
     };
-    net::netns::within(&lab.namespace(Role::Dut), || {
+    sys::netns::within(&lab.namespace(Role::Dut), || {
         for (ours, theirs) in at(53).into_iter().zip(at(5353)) {
             // No name has a AAAA record: these are the longest answers, with an SOA record.
             for query in (0..40).map(|id| query(id, id % 2 == 1)) {
@@ -201,7 +201,8 @@ fn lb_what_a_killed_run_leaves_is_removed_by_the_next_command() {
         return;
     }
     let lab = name("kill");
-    // It replaces the shell: the process that the kernel kills with its parent is the one that says its number.
+    // It replaces the shell: the process that the kernel kills with its parent is the one that says its
+    // number.
     let script = "echo ready $$ >&2; exec sleep 300";
     let (running, line) =
         Background::start(command(&["lab", "run", "--name", &lab, "--", "sh", "-c", script]), "ready");
@@ -262,7 +263,7 @@ fn lb_namespaces_of_others_are_left_alone_and_debris_is_not() {
     fs::write(format!("/run/netns/{foreign}"), "").unwrap();
     drop(Lab::up(&LabSpec { name: lab.clone(), ..LabSpec::default() }).unwrap());
     assert_eq!(namespaces(&lab), [""; 0]);
-    assert_eq!(remove::down(&lab).unwrap(), remove::Removed::default());
+    assert_eq!(remove::down(&lab).unwrap(), remove::Removal::default());
 }
 
 #[test]

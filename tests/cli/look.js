@@ -50,13 +50,17 @@ addEventListener("load", async () => {
   }
   const levels = [...document.querySelectorAll("h1, h2, h3, h4")].map((head) => Number(head.tagName[1]));
   check(levels[0] === 1, "does not begin with a first-level head");
-  levels.forEach((level, at) => check(at === 0 || level <= levels[at - 1] + 1, "a level of heads is left out"));
+  levels.forEach((level, at) =>
+    check(at === 0 || level <= levels[at - 1] + 1, "a level of heads is left out"));
   for (const node of document.querySelectorAll("button, a")) check(node.textContent.trim() !== "", "no name");
-  for (const node of document.querySelectorAll("th")) check(node.scope !== "", "a head without scope: " + node.textContent);
+  for (const node of document.querySelectorAll("th"))
+    check(node.scope !== "", "a head without scope: " + node.textContent);
   // On paper a figure must fit on a page (A4 with margins, at 96 pixels for an inch), and may not be cut.
   const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
-  const printed = rules.filter((rule) => rule.media?.mediaText === "print").flatMap((rule) => [...rule.cssRules]);
-  const whole = printed.some((rule) => rule.selectorText?.includes("figure") && rule.style.breakInside === "avoid");
+  const printed = rules.filter((rule) => rule.media?.mediaText === "print")
+    .flatMap((rule) => [...rule.cssRules]);
+  const whole = printed.some((rule) =>
+    rule.selectorText?.includes("figure") && rule.style.breakInside === "avoid");
   check(whole, "figures may be cut in print");
   for (const chart of charts) {
     const { width, height } = chart.viewBox.baseVal;

@@ -22,8 +22,8 @@ fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name} in {value}"))
 }
 
-/// A server that answers by the last part of the name: of ten queries one is lost, one fails, one has no record, one is
-/// answered when it is too late, and the others carry an address.
+/// A server that answers by the last part of the name: of ten queries one is lost, one fails, one has no
+/// record, one is answered when it is too late, and the others carry an address.
 struct Moody {
     address: SocketAddr,
     stop: Arc<AtomicBool>,

@@ -96,7 +96,7 @@ fn reports_work_in_a_browser_from_the_disk() {
         println!("SKIPPED: accessibility: npm cannot fetch {AXE}");
         String::new()
     });
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/tester/cli/tests/fixtures");
     let all = tempfile::tempdir().unwrap();
     for name in ["quick", "interrupted", "hostile"] {
         let base = tempfile::tempdir().unwrap();

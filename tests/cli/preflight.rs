@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::{Output, Stdio};
 
+use lab::network::{Lab, LabSpec, Role};
 use serde_json::Value;
-use sextant::lab::network::{Lab, LabSpec, Role};
 
 use super::lab::{can, name};
 use super::running::{Background, alone, command, sextant, stderr};

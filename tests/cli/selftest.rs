@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use engine::record::{Results, SelfTest, State};
-use sextant::campaign::certificate::Certificate;
+use campaign::certificate::Certificate;
+use record::{LoadModel, Results, SelfTest, State};
 
 use crate::lab::{can, name};
 use crate::running::{alone, auth, command, sextant, stderr};
@@ -139,9 +139,14 @@ fn st_a_lab_is_made_for_the_selftest_and_goes_with_it() {
     assert_eq!(namespaces_of(pid), 0);
     let listed = stdout(&sextant(&["selftest", "--list", "--json", "--certificates", place]));
     let listed: Vec<Certificate> = serde_json::from_str(&listed).unwrap();
-    let path = &listed[0].conditions.path;
-    assert_eq!((path.kind.as_str(), path.family.as_str()), ("lab", "IPv6"));
-    assert_eq!(path.device.as_ref().unwrap().driver, "veth");
+    let conditions = &listed[0].conditions;
+    assert_eq!(conditions.path, "lab");
+    // The devices of both halves.
+    assert!(
+        conditions.link.starts_with("IPv6, ") && conditions.link.matches("(veth, ").count() == 2,
+        "{}",
+        conditions.link
+    );
 
     // Of both halves, the ways that are asked for.
     for (io, auth_io) in [("gso", "udp"), ("udp", "udp"), ("xdp", "udp")] {
@@ -176,7 +181,7 @@ fn st_a_bench_asks_otherwise_where_the_kernel_cannot() {
         println!("SKIPPED: the machine was too busy to measure: {reason}");
         return;
     }
-    assert!(results.runs[0].trials.iter().all(|trial| trial.load.starts_with("poisson")));
+    assert!(results.runs[0].trials.iter().all(|trial| matches!(trial.load, LoadModel::Poisson { .. })));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The crashes of other DNS64 servers as conversations in words. `fuzz/seeds/README.md` says what is known of each.
+//! The crashes of other DNS64 servers as conversations in words. `fuzz/seeds/README.md` says what is known of
+//! each.
 
 use dns64::wire::{HEADER_LENGTH, Message};
 
@@ -8,7 +9,8 @@ use crate::support::{query, reply};
 pub enum Step {
     /// The client sends this message.
     Ask(Vec<u8>),
-    /// The upstream server is asked for these words and sends these flags, counts and records behind the question.
+    /// The upstream server is asked for these words and sends these flags, counts and records behind the
+    /// question.
     Told { words: &'static str, reply: Vec<u8> },
     /// Upstream servers answer nothing from here on, and time passes until the client has its answer.
     Silence,
@@ -56,8 +58,8 @@ fn answer(rcode: u8, records: &'static [&'static str]) -> Step {
     Step::Answer { rcode, records }
 }
 
-/// The query of CVE-2012-5688 was never published. These are the questions for AAAA that a DNS64 must not treat like
-/// others: the root, other classes, CD with and without DO. Then all goes on.
+/// The query of CVE-2012-5688 was never published. These are the questions for AAAA that a DNS64 must not
+/// treat like others: the root, other classes, CD with and without DO. Then all goes on.
 fn crafted_query() -> Vec<Step> {
     let mut chaos = query(0x1234, ASKED_AAAA, None);
     let class_at = chaos.len() - 1;
@@ -102,8 +104,8 @@ fn synthesis() -> [Step; 4] {
     ]
 }
 
-/// A response policy zone without AAAA record that rewrites the A record: the SOA record of the policy zone stands in
-/// the additional section, and none in the authority section.
+/// A response policy zone without AAAA record that rewrites the A record: the SOA record of the policy zone
+/// stands in the additional section, and none in the authority section.
 fn rewritten_address() -> Vec<Step> {
     let policy = "ar policy.example 60 SOA 60";
     vec![
@@ -114,7 +116,8 @@ fn rewritten_address() -> Vec<Step> {
     ]
 }
 
-/// A response policy zone that rewrites with aliases: AAAA leads elsewhere than A, and the alias of AAAA to nowhere.
+/// A response policy zone that rewrites with aliases: AAAA leads elsewhere than A, and the alias of AAAA to
+/// nowhere.
 fn rewritten_alias() -> Vec<Step> {
     vec![
         ask(ASKED_AAAA),
@@ -127,8 +130,8 @@ fn rewritten_alias() -> Vec<Step> {
     ]
 }
 
-/// A client that wants signatures, from a server that breaks DNSSEC: of a signed AAAA record that is excluded and of a
-/// signed A record nothing is left but the synthesized address.
+/// A client that wants signatures, from a server that breaks DNSSEC: of a signed AAAA record that is excluded
+/// and of a signed A record nothing is left but the synthesized address.
 fn broken_signatures() -> Vec<Step> {
     vec![
         ask_with_do(ASKED_AAAA),

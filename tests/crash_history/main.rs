@@ -1,4 +1,5 @@
-//! What brought other DNS64 servers down, and what fuzzing has found: all of it again, in every run of the tests.
+//! What brought other DNS64 servers down, and what fuzzing has found: all of it again, in every run of the
+//! tests.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod histories;

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::histories::{History, Step, histories, parts};
 use crate::targets::dns64d::Operation;
-use crate::targets::{answer, config, dns64d, https_request, records, zone};
+use crate::targets::{
+    answer, config, control, dns64d, evidence, exchange, https_request, import, lane, records, sessions, zone,
+};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds");
 /// Set it to write the seeds that come from the histories again.
@@ -31,7 +33,12 @@ fn answer_takes_its_seeds() {
 #[test]
 fn config_takes_its_seeds() {
     replay("config", config::run);
-    config::run(proxy::config::sample().as_bytes());
+    config::run(daemon::config::sample().as_bytes());
+}
+
+#[test]
+fn control_takes_its_seeds() {
+    replay("control", control::run);
 }
 
 #[test]
@@ -51,13 +58,38 @@ fn dns64d_takes_its_seeds_with_any_settings() {
 }
 
 #[test]
+fn evidence_takes_its_seeds() {
+    replay("evidence", evidence::run);
+}
+
+#[test]
+fn exchange_takes_its_seeds() {
+    replay("exchange", exchange::run);
+}
+
+#[test]
 fn https_request_takes_its_seeds() {
     replay("https_request", https_request::run);
 }
 
 #[test]
+fn import_takes_its_seeds() {
+    replay("import", import::run);
+}
+
+#[test]
+fn lane_takes_its_seeds() {
+    replay("lane", lane::run);
+}
+
+#[test]
 fn records_takes_its_seeds() {
     replay("records", records::run);
+}
+
+#[test]
+fn sessions_takes_its_seeds() {
+    replay("sessions", sessions::run);
 }
 
 #[test]

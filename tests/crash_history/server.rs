@@ -81,7 +81,7 @@ impl Server {
         std::fs::write(&path, text).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_dns64d"));
         command.arg("--config").arg(&path).stdin(Stdio::null()).stderr(Stdio::piped());
-        net::process::die_with_parent(&mut command);
+        sys::process::die_with_parent(&mut command);
         let mut child = command.spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let ready = log.find(|line| line.contains(" event=ready ")).expect("a server that is ready");

@@ -44,7 +44,8 @@ impl Certificate {
     }
 }
 
-/// What kdig prints, with this certificate as the only authority; `None`, and a word why, where it is not installed.
+/// What kdig prints, with this certificate as the only authority; `None`, and a word why, where it is not
+/// installed.
 fn kdig(server: SocketAddr, authority: &Path, way: &str) -> Option<String> {
     let output = Command::new("kdig")
         .args(["+timeout=10", "+retry=0", "-p", &server.port().to_string()])

@@ -1,6 +1,6 @@
-//! The requirements of a DNS64 server, point by point, against the real dns64d: between a client and upstream servers
-//! that the test plays. Tests of RFC 6147 begin with `point_` and the number that the requirements give it (as those of
-//! the crate `dns64` do), tests of other RFCs with theirs.
+//! The requirements of a DNS64 server, point by point, against the real dns64d: between a client and upstream
+//! servers that the test plays. Tests of RFC 6147 begin with `point_` and the number that the requirements
+//! give it (as those of the crate `dns64` do), tests of other RFCs with theirs.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod cache;

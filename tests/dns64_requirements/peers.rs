@@ -1,6 +1,6 @@
 //! Real servers upstream: validating resolvers before the signed zone of the AuthDNS, and NSD.
 
-#[path = "../authority/resolvers/config.rs"]
+#[path = "../../crates/tester/authdns/tests/authority/resolvers/config.rs"]
 mod config;
 
 use std::net::{SocketAddr, UdpSocket};
@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use authdns::{Authority, AuthorityConfig, Signing, SigningKey, Zone, ZoneConfig};
 use config::{Resolver, Setup};
 use dns64::wire::{Header, rcode};
-use sextant::authority::{Authority, AuthorityConfig, Signing, SigningKey, Zone, ZoneConfig};
 
 use crate::support::PATIENCE;
 use crate::support::client::{ask, ask_dnssec};
@@ -44,8 +44,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// Starts a program in a directory that `prepare` fills for a port, and waits until it answers this question.
-    /// `None`, and a word why, where it is not installed.
+    /// Starts a program in a directory that `prepare` fills for a port, and waits until it answers this
+    /// question. `None`, and a word why, where it is not installed.
     fn start(program: &str, question: &str, prepare: impl FnOnce(&Path, u16) -> Vec<String>) -> Option<Self> {
         if !Path::new(program).exists() {
             println!("SKIPPED: {program} is not installed");
@@ -58,7 +58,7 @@ impl Peer {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(directory.path()).stdin(Stdio::null());
         command.stdout(log.try_clone().unwrap()).stderr(log);
-        let child = net::process::die_with_parent(&mut command).spawn().unwrap();
+        let child = sys::process::die_with_parent(&mut command).spawn().unwrap();
         let peer = Self { child, address, directory };
         peer.await_answers(question);
         Some(peer)

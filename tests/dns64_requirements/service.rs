@@ -121,7 +121,7 @@ fn sockets_can_come_from_the_service_manager() {
         .arg(&file.path)
         .stdin(Stdio::null())
         .stderr(Stdio::piped());
-    net::process::die_with_parent(&mut command);
+    sys::process::die_with_parent(&mut command);
     let child = match command.spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             println!("SKIPPED: systemd-socket-activate (package systemd) is not installed");
@@ -154,7 +154,7 @@ fn status(path: &std::path::Path, key: &str) -> String {
 
 #[test]
 fn user_capabilities_and_system_calls_are_given_up_by_all_threads() {
-    if !net::process::is_root() {
+    if !sys::process::is_root() {
         println!("SKIPPED: becoming another user takes root");
         return;
     }

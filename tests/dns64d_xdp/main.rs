@@ -1,4 +1,5 @@
-//! The real dns64d past the kernel's stack, between a client and an upstream server in network namespaces of their own.
+//! The real dns64d past the kernel's stack, between a client and an upstream server in network namespaces of
+//! their own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod site;
@@ -9,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use sextant::lab::network::Role;
+use lab::network::Role;
 use site::Site;
 use support::PATIENCE;
 use support::client::{Answer, Ask, ask, ask_dnssec, ask_edns};
@@ -19,8 +20,8 @@ const KILL: i32 = 9;
 
 /// Whether this can run here; says why not.
 fn can() -> bool {
-    let lab = sextant::lab::network::check().map_err(|error| error.to_string());
-    let can = lab.and_then(|()| net::bpf::available().map_err(|error| error.to_string()));
+    let lab = lab::network::check().map_err(|error| error.to_string());
+    let can = lab.and_then(|()| sys::bpf::available().map_err(|error| error.to_string()));
     if let Err(why) = &can {
         println!("SKIPPED: {why}");
     }
@@ -53,8 +54,8 @@ fn questions() -> Vec<(&'static str, Ask)> {
     ]
 }
 
-/// Asks dns64d at port 5302, past the stack, what dns64d at port 5301 answers by sockets, twice: the second time from the
-/// cache. Returns how many questions each was asked.
+/// Asks dns64d at port 5302, past the stack, what dns64d at port 5301 answers by sockets, twice: the second
+/// time from the cache. Returns how many questions each was asked.
 fn compare(site: &Site) -> u64 {
     let mut asked = 0;
     for round in ["miss", "hit"] {
@@ -282,7 +283,8 @@ fn dx_queues_and_threads_need_not_be_as_many() {
     if !can() {
         return;
     }
-    // With more queues than threads, and with fewer; answers also come by queues of other threads than the one that asked.
+    // With more queues than threads, and with fewer; answers also come by queues of other threads than the
+    // one that asked.
     for (queues, threads) in [(4, 2), (1, 3)] {
         let site = Site::with_queues(queues, &format!("queues{queues}"), 6);
         let more =
@@ -333,7 +335,8 @@ fn dx_answers_of_the_cache_are_repeated_by_the_program_and_counted() {
     assert_eq!(count("xdp_received") + repeated, total);
     let counts = ["accepted", "answered", "synthesized", "passed_aaaa"].map(count);
     assert_eq!(counts, [total, total, total / 3 * 2, total / 3]);
-    // Two questions each were asked upstream, one for the name that has AAAA; both are in the counts of the cache.
+    // Two questions each were asked upstream, one for the name that has AAAA; both are in the counts of the
+    // cache.
     assert_eq!(count("upstream_queries"), 3);
     assert_eq!(count("cache_hits") + count("cache_misses") + count("coalesced"), total / 3 * 5);
 

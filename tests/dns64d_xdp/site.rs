@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sextant::lab::network::{Lab, LabSpec, Role};
+use lab::network::{Lab, LabSpec, Role};
 
 use crate::support::PATIENCE;
 use crate::support::client::{Answer, Ask};
@@ -33,7 +33,7 @@ impl Site {
         let lab = Lab::up(&LabSpec { name, queues, ..LabSpec::default() }).unwrap();
         let end = lab.end(Role::Auth, Role::Dut);
         let at = if family == 4 { format!("{}:0", end.ipv4) } else { format!("[{}]:0", end.ipv6) };
-        let upstream = net::netns::within(&lab.namespace(Role::Auth), || Upstream::at(&at)).unwrap();
+        let upstream = sys::netns::within(&lab.namespace(Role::Auth), || Upstream::at(&at)).unwrap();
         upstream.says("www.example.com AAAA", 0, &[SOA]);
         upstream.says("www.example.com A", 0, &["an www.example.com 300 A 192.0.2.1"]);
         upstream.says("six.example.com AAAA", 0, &["an six.example.com 300 AAAA 2001:db8::6"]);
@@ -56,7 +56,8 @@ impl Site {
         [SocketAddr::new(end.ipv4.into(), port), SocketAddr::new(end.ipv6.into(), port)]
     }
 
-    /// dns64d listening at a port of both addresses, with more keys and tables; `name` is that of its control socket.
+    /// dns64d listening at a port of both addresses, with more keys and tables; `name` is that of its control
+    /// socket.
     pub fn config(&self, name: &str, port: u16, more: &str) -> String {
         let [v4, v6] = self.listen(port);
         let control = self.control_path(name).display().to_string();
@@ -73,7 +74,7 @@ impl Site {
     pub fn spawn(&self, text: &str) -> Server {
         let file = File::new(text);
         let mut command = self.command(&file);
-        net::process::die_with_parent(&mut command);
+        sys::process::die_with_parent(&mut command);
         Server::spawn(file, command)
     }
 
@@ -103,7 +104,7 @@ impl Site {
         server: SocketAddr,
     ) -> Option<Answer> {
         let ask = || question.within(patience, host, server);
-        net::netns::within(&self.lab.namespace(Role::Tester), ask).unwrap()
+        sys::netns::within(&self.lab.namespace(Role::Tester), ask).unwrap()
     }
 
     /// What `dns64d control` says to a command.
@@ -125,7 +126,7 @@ impl Site {
     /// The XDP program on a device of the DUT.
     pub fn program(&self, towards: Role) -> Option<u32> {
         let device = self.lab.end(Role::Dut, towards).device;
-        let look = || net::bpf::attached_program(net::link::Device::named(&device)?.index);
-        net::netns::within(&self.lab.namespace(Role::Dut), look).unwrap().unwrap()
+        let look = || sys::bpf::attached_program(sys::link::Device::named(&device)?.index);
+        sys::netns::within(&self.lab.namespace(Role::Dut), look).unwrap().unwrap()
     }
 }

@@ -1,7 +1,8 @@
-//! Each class of loss is provoked, and the real `sextant trial` must name its place and count it to the query.
+//! Each class of loss is provoked, and the real `sextant trial` must name its place and count it to the
+//! query.
 //!
-//! Drops for a full backlog (softnet) are not provoked: the backlog's length is one setting for the whole machine. Their
-//! counting is tested where it is read (`lab::observe`).
+//! Drops for a full backlog (softnet) are not provoked: the backlog's length is one setting for the whole
+//! machine. Their counting is tested where it is read (`lab::observe`).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod own;

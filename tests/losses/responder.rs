@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 /// A query as it came.
 pub struct Query {
-    /// The index of its name: with `--first-name 0` the number of the query in the trial. Sextant first asks for the
-    /// name before that, the last one of the range.
+    /// The index of its name: with `--first-name 0` the number of the query in the trial. Sextant first asks
+    /// for the name before that, the last one of the range.
     pub number: u32,
     pub octets: Vec<u8>,
     pub from: SocketAddr,

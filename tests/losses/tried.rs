@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::running::stderr;
 
 /// A trial as `sextant trial --json` printed it.
-pub struct Tried {
+pub struct TrialRun {
     pub trial: Value,
     pub code: Option<i32>,
 }
@@ -20,12 +20,12 @@ pub fn options<'o>(server: &'o str, rate: &'o str, seconds: &'o str) -> Vec<&'o 
 }
 
 /// Runs a trial to its end, with more options.
-pub fn trial(server: SocketAddr, rate: &str, seconds: &str, more: &[&str]) -> Tried {
+pub fn trial(server: SocketAddr, rate: &str, seconds: &str, more: &[&str]) -> TrialRun {
     let server = server.to_string();
-    Tried::read(&super::running::sextant(&[&options(&server, rate, seconds)[..], more].concat()))
+    TrialRun::read(&super::running::sextant(&[&options(&server, rate, seconds)[..], more].concat()))
 }
 
-impl Tried {
+impl TrialRun {
     pub fn read(output: &Output) -> Self {
         let trial = serde_json::from_slice(&output.stdout);
         let tried = Self {
@@ -95,11 +95,11 @@ pub struct Measurer(Arc<Mutex<Option<u32>>>);
 
 impl Measurer {
     /// Runs a trial to its end.
-    pub fn run(&self, mut command: Command) -> Tried {
+    pub fn run(&self, mut command: Command) -> TrialRun {
         let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = piped.spawn().unwrap();
         *self.0.lock().unwrap() = Some(child.id());
-        Tried::read(&child.wait_with_output().unwrap())
+        TrialRun::read(&child.wait_with_output().unwrap())
     }
 
     /// Does something while it is stopped.

@@ -1,4 +1,5 @@
-//! Losses on the way: the Measurer in a network namespace of its own, the server at the other end of a veth pair.
+//! Losses on the way: the Measurer in a network namespace of its own, the server at the other end of a veth
+//! pair.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, Output};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::responder::{Query, Responder, Stage};
 use super::running::alone;
-use super::tried::{Measurer, Tried, options};
+use super::tried::{Measurer, TrialRun, options};
 
 /// A namespace for the Measurer, joined with this one; both ends go when it is dropped.
 struct Wire {
@@ -21,7 +22,8 @@ struct Wire {
 /// The subnet of a server that is not on the wire itself.
 const BEHIND: u16 = 2;
 
-/// An address for benchmarks (RFC 2544, RFC 5180) that no other process has: IPv4, the host below a /30 of its own.
+/// An address for benchmarks (RFC 2544, RFC 5180) that no other process has: IPv4, the host below a /30 of
+/// its own.
 fn v4(host: u32) -> IpAddr {
     let network = (std::process::id() & 0x7fff) << 2;
     Ipv4Addr::from(0xc612_0000 + network + host).into()
@@ -76,8 +78,8 @@ impl Wire {
         assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    fn trial(&self, server: &Responder, rate: &str, more: &[&str]) -> Tried {
-        Tried::read(&self.attempt(server, rate, more))
+    fn trial(&self, server: &Responder, rate: &str, more: &[&str]) -> TrialRun {
+        TrialRun::read(&self.attempt(server, rate, more))
     }
 
     fn attempt(&self, server: &Responder, rate: &str, more: &[&str]) -> Output {

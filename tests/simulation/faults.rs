@@ -1,12 +1,12 @@
 //! dns64d behind an AuthDNS with faults: what RFC 6147 and RFC 5452 ask of it, and what it costs.
 //!
-//! dns64d asks up to three times, 0.8 s apart; the Measurer waits 1 s. So one lost answer makes a query slow and two make
-//! it late.
+//! dns64d asks up to three times, 0.8 s apart; the Measurer waits 1 s. So one lost answer makes a query slow
+//! and two make it late.
 
+use authdns::faults::{Counts, Kind};
 use engine::pacer::SECOND_NS;
-use engine::record::Trial;
-use proxy::Stats;
-use sextant::authority::faults::{Counts, Kind};
+use record::Trial;
+use server_core::Stats;
 
 use crate::CLEAN;
 use crate::lab::{Lab, Planted};

@@ -3,23 +3,24 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::network::{Conditions, Host, Network, Packet};
+use authdns::faults::{Counts, Faults};
+use authdns::{
+    ANSWER_OCTETS_MAX, Delayed, Observation, Observer, Query, Responder, Transport, Zone, ZoneConfig,
+};
 use dns64::Prefix;
 use dns64::wire::Name;
 use engine::lane::{Lane, LaneSpec};
 use engine::pacer::{SECOND_NS, Schedule};
-use engine::record::Trial;
-use engine::trial::{OwnFaults, Tolerance, Validity, conclude};
+use engine::trial::{Circumstances, Validity, conclude};
+use engine::verdict::Limits;
 use engine::workload::{Variation, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
-use net::sim::{Conditions, Host, Network, Packet};
-use proxy::client::{Channel, Client};
-use proxy::machine::{Notice, Shared};
-use proxy::settings::Asking;
-use proxy::{Machine, Output, Settings, Stats};
-use sextant::authority::faults::{Counts, Faults};
-use sextant::authority::{
-    ANSWER_OCTETS_MAX, Delayed, Observation, Observer, Query, Responder, Transport, Zone, ZoneConfig,
-};
+use record::Trial;
+use server_core::client::{Channel, Client};
+use server_core::machine::{Notice, Shared};
+use server_core::settings::Asking;
+use server_core::{Machine, Output, Settings, Stats};
 
 /// A server of known capacity.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +113,8 @@ impl Auth {
         }
     }
 
-    /// Answers over TCP, where a connection is opened before: four ways until the answer is there. No answer looks to
-    /// dns64d like a closed connection.
+    /// Answers over TCP, where a connection is opened before: four ways until the answer is there. No answer
+    /// looks to dns64d like a closed connection.
     fn answer_tcp(&mut self, now_ns: u64, token: u64, query: &[u8], way_ns: u64) {
         let (at_ns, copies, octets) =
             self.answer(now_ns + 3 * way_ns, query, address(UPSTREAM_FROM), Transport::Tcp);
@@ -213,8 +214,8 @@ impl Lab {
             now_ns = now_ns.max(next_ns);
         }
         let stats = lane.finish();
-        let tolerance = Tolerance::for_timeout(SECOND_NS);
-        let trial = conclude(&schedule, &stats, OwnFaults::default(), &tolerance, Validity::Strict);
+        let limits = Limits::for_timeout(SECOND_NS);
+        let trial = conclude(&schedule, &stats, &Circumstances::default(), &limits, Validity::Strict);
         (trial, stats.latency_ns)
     }
 

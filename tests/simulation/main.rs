@@ -1,18 +1,19 @@
 //! The whole lab in one thread: Measurer, dns64d and AuthDNS on a virtual clock and a seeded network.
 //!
-//! A server of known capacity is planted and the search must find it. The tables are snapshots: a change of any room of
-//! the corridor that changes a result shows here, and the same seed reproduces it.
+//! A server of known capacity is planted and the search must find it. The tables are snapshots: a change of
+//! any room of the corridor that changes a result shows here, and the same seed reproduces it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod faults;
 mod lab;
+mod network;
 
+use crate::network::Conditions;
 use engine::pacer::SECOND_NS;
-use engine::record::{Outcome, Trial};
 use engine::search::{Goal, Mode, Next, Point, SearchSpec, TrialInput, loss_inversions, next};
 use engine::trial::Validity;
 use lab::{Lab, Planted};
-use net::sim::Conditions;
+use record::{Outcome, Trial};
 
 /// A network that changes nothing but the time.
 const CLEAN: Conditions = Conditions { delay_ns: 20_000, jitter_ns: 0, loss_ppm: 0, duplication_ppm: 0 };
@@ -69,8 +70,8 @@ fn header() -> String {
     )
 }
 
-/// A rate slightly above the capacity passes for as long as the buffer lasts, so the buffers are small: at 10,156 q/s
-/// the half second of a trial leaves 78 of 10,000 q/s waiting.
+/// A rate slightly above the capacity passes for as long as the buffer lasts, so the buffers are small: at
+/// 10,156 q/s the half second of a trial leaves 78 of 10,000 q/s waiting.
 #[test]
 fn the_search_finds_the_planted_capacity() {
     let auth = Planted { service_ns: 100_000, buffer: 100, ..Planted::authoritative(CLEAN) };
@@ -121,8 +122,9 @@ fn every_query_is_accounted_for() {
     insta::assert_snapshot!(table);
 }
 
-/// The server stops for 200 ms at 10,000 q/s: 2000 queries wait from 200 ms down to nothing, and those that come while
-/// it catches up wait too. An open-loop Measurer shows all of them; a closed-loop one would show a single slow query.
+/// The server stops for 200 ms at 10,000 q/s: 2000 queries wait from 200 ms down to nothing, and those that
+/// come while it catches up wait too. An open-loop Measurer shows all of them; a closed-loop one would show a
+/// single slow query.
 #[test]
 fn a_stall_is_seen_in_full() {
     let planted = Planted { service_ns: 10_000, buffer: 1 << 20, ..Planted::authoritative(CLEAN) };
@@ -139,9 +141,9 @@ fn a_stall_is_seen_in_full() {
     assert!((trial.latency_ns.max as f64 / 200e6 - 1.0).abs() < 0.01);
 }
 
-/// At 50,000 q/s a server stops for 200 ms: 10,000 queries wait for it. It needs 2 µs for each, so the backlog shrinks by
-/// 450,000 a second and lasts 22.2 ms, in which 1111 more come. The latency of the n-th of these 11,111 falls evenly from
-/// 200 ms to nothing, and percentiles and counts follow.
+/// At 50,000 q/s a server stops for 200 ms: 10,000 queries wait for it. It needs 2 µs for each, so the
+/// backlog shrinks by 450,000 a second and lasts 22.2 ms, in which 1111 more come. The latency of the n-th of
+/// these 11,111 falls evenly from 200 ms to nothing, and percentiles and counts follow.
 #[test]
 fn a_stall_at_50000_queries_per_second_is_as_computed() {
     const RATE: f64 = 50_000.0;

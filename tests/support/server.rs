@@ -47,12 +47,12 @@ fn dns64d(path: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dns64d"));
     command.arg("--config").arg(path);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    net::process::die_with_parent(&mut command);
+    sys::process::die_with_parent(&mut command);
     command
 }
 
-/// What most tests need: one thread, few ports, much patience, no questions but those of the test. `more` may name these keys, too, and
-/// ends with tables.
+/// What most tests need: one thread, few ports, much patience, no questions but those of the test. `more` may
+/// name these keys, too, and ends with tables.
 pub fn config_text(upstreams: &[SocketAddr], more: &str) -> String {
     let upstreams: Vec<String> = upstreams.iter().map(|address| format!("'{address}'")).collect();
     let mut text = String::new();
@@ -140,7 +140,7 @@ impl Server {
     }
 
     pub fn signal(&self, signal: i32) {
-        net::process::signal(self.pid(), signal).unwrap();
+        sys::process::signal(self.pid(), signal).unwrap();
     }
 
     /// Has it read its configuration again, which must succeed.

@@ -1,31 +1,31 @@
 //! The chain of CNAME and DNAME records from a question to its answer (RFC 1034 3.6.2, RFC 6672 3.2).
 //!
-//! Only records that belong to the chain of the question are taken from an answer section; whatever else a server puts
-//! there is left out.
+//! Only records that belong to the chain of the question are taken from an answer section; whatever else a
+//! server puts there is left out.
 
 use crate::wire::{CLASS_IN, Malformed, Message, Name, Record, Section, rtype};
 
 /// The most links that are followed. A longer chain is taken for a loop.
-pub const LINKS_MAX: usize = 16;
+pub(crate) const LINKS_MAX: usize = 16;
 
 /// Where a record of the answer section stands in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Position {
     /// A CNAME or DNAME record, or a signature over one.
     Link,
     /// A record of the name that the chain ends at, whatever its type.
     End,
 }
 
-/// Shows `visit` the records of the answer section that belong to the chain from `start`, in the order of the chain,
-/// each with its owner in the spelling of the record before it.
+/// Shows `visit` the records of the answer section that belong to the chain from `start`, in the order of the
+/// chain, each with its owner in the spelling of the record before it.
 ///
 /// # Errors
 /// Those of `visit`; malformed records; a chain of over [`LINKS_MAX`] links.
 pub(crate) fn follow<E: From<Malformed>>(
     reply: &Message<'_>,
     start: &Name,
-    visit: impl FnMut(Place, &Name, &Record<'_>) -> Result<(), E>,
+    visit: impl FnMut(Position, &Name, &Record<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     follow_to_end(reply, start, visit).map(drop)
 }
@@ -37,7 +37,7 @@ pub(crate) fn follow<E: From<Malformed>>(
 pub(crate) fn follow_to_end<E: From<Malformed>>(
     reply: &Message<'_>,
     start: &Name,
-    mut visit: impl FnMut(Place, &Name, &Record<'_>) -> Result<(), E>,
+    mut visit: impl FnMut(Position, &Name, &Record<'_>) -> Result<(), E>,
 ) -> Result<Name, E> {
     let mut at = *start;
     // Nearly every server writes the question's name as a pointer to it: that need not be read.
@@ -54,7 +54,7 @@ pub(crate) fn follow_to_end<E: From<Malformed>>(
             each_answer(
                 reply,
                 |record| {
-                    if own(record, &at)? { visit(Place::End, &at, record) } else { Ok(()) }
+                    if own(record, &at)? { visit(Position::End, &at, record) } else { Ok(()) }
                 },
             )?;
             return Ok(at);
@@ -70,15 +70,15 @@ pub(crate) fn follow_to_end<E: From<Malformed>>(
                 rtype::DNAME => is_below(&at, &record.owner()?),
                 _ => false,
             };
-            if belongs { visit(Place::Link, &at, record) } else { Ok(()) }
+            if belongs { visit(Position::Link, &at, record) } else { Ok(()) }
         })?;
         at = next;
     }
     Err(Malformed("chain of CNAME records is too long").into())
 }
 
-/// The name that the chain goes on to: the target of a CNAME record, or of a DNAME record where a server left the
-/// CNAME record out that follows from it.
+/// The name that the chain goes on to: the target of a CNAME record, or of a DNAME record where a server left
+/// the CNAME record out that follows from it.
 fn next_name(reply: &Message<'_>, at: &Name) -> Result<Option<Name>, Malformed> {
     if !has_links(reply)? {
         return Ok(None);

@@ -1,8 +1,8 @@
 //! DNS64 as pure functions.
 //!
-//! [`prefix`] embeds IPv4 addresses in IPv6 addresses (RFC 6052), [`rule`] decides what a DNS64 server does with a
-//! reply and writes the answer (RFC 6147), [`names`] holds the benchmark's names and the answers expected for them,
-//! and [`wire`] reads and writes DNS messages without allocating.
+//! [`prefix`] embeds IPv4 addresses in IPv6 addresses (RFC 6052), [`rule`] decides what a DNS64 server does
+//! with a reply and writes the answer (RFC 6147), [`names`] holds the benchmark's names and the answers
+//! expected for them, and [`wire`] reads and writes DNS messages without allocating.
 //!
 //! Nothing here knows a clock, a socket or a file, and no byte from the network can make it panic.
 #![forbid(unsafe_code)]

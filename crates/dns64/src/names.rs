@@ -55,7 +55,8 @@ impl NameSpace {
         Ipv4Addr::from(self.first | offset)
     }
 
-    /// Whether the range shares addresses with those that begin with the first `length_bits` (0 to 32) bits of `address`.
+    /// Whether the range shares addresses with those that begin with the first `length_bits` (0 to 32) bits
+    /// of `address`.
     pub fn overlaps(&self, address: Ipv4Addr, length_bits: u8) -> bool {
         let common_bits = u32::from(self.length_bits.min(length_bits));
         let differing = u32::from(address) ^ self.first;
@@ -162,8 +163,8 @@ pub fn parse_octet(digits: &[u8]) -> Option<u8> {
 
 /// Whether the name of this address has a AAAA record when `share_percent` (0 to 100) of all names have one.
 ///
-/// The AuthDNS and the Measurer ask the same function, so that the Measurer knows what to expect. A multiplicative
-/// hash spreads the names evenly over any run of neighbouring addresses.
+/// The AuthDNS and the Measurer ask the same function, so that the Measurer knows what to expect. A
+/// multiplicative hash spreads the names evenly over any run of neighbouring addresses.
 pub fn has_aaaa(address: Ipv4Addr, share_percent: u8) -> bool {
     let hash = u32::from(address).wrapping_mul(0x9e37_79b1);
     (u64::from(hash) * 100) >> 32 < u64::from(share_percent)

@@ -75,6 +75,20 @@ impl Prefix {
         Ok(Self { octets, length_octets })
     }
 
+    /// How an IPv4 address is cut into the halves of an IPv6 address (RFC 6052 2.2), for code that works on
+    /// 64-bit words: the shift to the right into the upper half, the shift to the left into the lower half,
+    /// and the mask of the bits that go there. Octet 8 stays zero.
+    pub fn embedding(&self) -> (u64, u64, u64) {
+        match self.length_bits() {
+            32 => (0, 0, 0),
+            40 => (8, 48, 0xff),
+            48 => (16, 40, 0xffff),
+            56 => (24, 32, 0xff_ffff),
+            64 => (32, 24, 0xffff_ffff),
+            _ => (32, 0, 0xffff_ffff),
+        }
+    }
+
     /// The prefix length in bits: 32, 40, 48, 56, 64 or 96.
     pub fn length_bits(&self) -> u8 {
         self.length_octets * 8
@@ -112,7 +126,7 @@ impl Prefix {
 
     /// Whether RFC 6052 3.1 lets this prefix represent the address: the well-known prefix must not carry
     /// non-global IPv4 addresses, except for the two of `ipv4only.arpa` (RFC 7050 5.1, RFC 8880).
-    pub fn may_carry(&self, ipv4: Ipv4Addr) -> bool {
+    pub(crate) fn may_carry(&self, ipv4: Ipv4Addr) -> bool {
         *self != Self::WELL_KNOWN || is_global(ipv4) || IPV4ONLY_ARPA.contains(&ipv4)
     }
 
@@ -125,7 +139,7 @@ impl Prefix {
 pub const IPV4ONLY_ARPA: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
 
 /// Whether the IANA special-purpose registry (RFC 6890) calls the address globally reachable.
-pub fn is_global(ipv4: Ipv4Addr) -> bool {
+pub(crate) fn is_global(ipv4: Ipv4Addr) -> bool {
     let [a, b, c, d] = ipv4.octets();
     let special = match a {
         0 | 10 | 127 | 224..=255 => true,

@@ -16,7 +16,7 @@ pub struct Range {
     length_bits: u8,
 }
 
-/// First address and mask.
+/// The first address and the mask, as integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bits {
     V4(u32, u32),
@@ -72,7 +72,7 @@ impl Range {
         self.contains(other.first()) || other.contains(self.first())
     }
 
-    /// The first address.
+    /// The first address of the range.
     pub fn first(&self) -> IpAddr {
         match self.bits {
             Bits::V4(first, _) => Ipv4Addr::from(first).into(),

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::chain::{Place, follow, signed_type};
-use crate::rewrite::{Asked, Written, copy, rewrite};
+use crate::chain::{Position, follow, signed_type};
+use crate::rewrite::{ClientQuery, WrittenAnswer, copy, rewrite};
 use crate::wire::{CLASS_IN, Malformed, Message, Name, Section, Writer, rtype};
 
 /// How a PTR question under a prefix is answered.
@@ -20,8 +20,8 @@ pub enum Style {
 const IP6_ARPA_LENGTH: usize = 74;
 const IP6_ARPA: &[u8] = b"\x03ip6\x04arpa\0";
 
-/// The address that an `ip6.arpa` name stands for; `None` for any other name, for one of another length and for one
-/// with labels that are no hexadecimal digits.
+/// The address that an `ip6.arpa` name stands for; `None` for any other name, for one of another length and
+/// for one with labels that are no hexadecimal digits.
 pub fn ipv6_of(name: &Name) -> Option<Ipv6Addr> {
     let wire: &[u8; IP6_ARPA_LENGTH] = name.as_wire().try_into().ok()?;
     let (nibbles, zone) = wire.split_at(IP6_ARPA_LENGTH - IP6_ARPA.len());
@@ -60,20 +60,20 @@ pub fn in_addr_arpa(ipv4: Ipv4Addr) -> Name {
     Name::parse(&wire, 0).map_or(Name::ROOT, |(name, _)| name)
 }
 
-/// Writes the answer to a PTR question from the reply to the question for `target`, the `in-addr.arpa` name: the
-/// records of its chain ([`crate::chain`]). RCODE, authority and additional section are the reply's. `cname_ttl_s` is the TTL of the CNAME record of
-/// [`Style::Cname`].
+/// Writes the answer to a PTR question from the reply to the question for `target`, the `in-addr.arpa` name:
+/// the records of its chain ([`crate::chain`]). RCODE, authority and additional section are the reply's.
+/// `cname_ttl_s` is the TTL of the CNAME record of [`Style::Cname`].
 ///
 /// # Errors
 /// Malformed records in the reply.
 pub fn answer(
     style: Style,
-    asked: &Asked,
+    asked: &ClientQuery,
     target: &Name,
     reply: &Message<'_>,
     cname_ttl_s: u32,
     out: &mut [u8],
-) -> Result<Written, Malformed> {
+) -> Result<WrittenAnswer, Malformed> {
     let own = &asked.question.name;
     rewrite(asked, reply, out, |writer| {
         if style == Style::Cname {
@@ -82,7 +82,7 @@ pub fn answer(
         }
         follow(reply, target, |place, _, record| {
             let is_pointer = record.rtype == rtype::PTR || signed_type(record) == Some(rtype::PTR);
-            if place == Place::End && !is_pointer {
+            if place == Position::End && !is_pointer {
                 return Ok(());
             }
             if style == Style::Cname || record.owner()? != *target {

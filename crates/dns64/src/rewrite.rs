@@ -13,23 +13,24 @@ pub const OPT_LENGTH: usize = 11;
 
 pub(crate) const TYPE_TSIG: u16 = 250;
 
-/// What a client asked.
+/// What an answer takes over from the query of a client.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    /// The ID of its query.
+pub struct ClientQuery {
+    /// The ID of the query (RFC 1035 4.1.1).
     pub id: u16,
     /// Its question, the case of its name kept.
     pub question: Question,
-    /// RD.
+    /// The RD bit of the query (RFC 1035 4.1.1).
     pub recursion_desired: bool,
-    /// CD.
+    /// The CD bit of the query (RFC 4035 3.2.2).
     pub checking_disabled: bool,
-    /// DO (RFC 3225).
+    /// The DO bit of the query (RFC 3225).
     pub dnssec_ok: bool,
 }
 
-impl Asked {
-    /// The second word of the header of an answer without AA and AD: QR and RA are set, RD and CD repeat the query's.
+impl ClientQuery {
+    /// The second word of the header of an answer without AA and AD: QR and RA are set, RD and CD repeat the
+    /// query's.
     pub fn answer_flags(&self, rcode: u8) -> u16 {
         let mut flags = Header::QR | Header::RA | u16::from(rcode) & Header::RCODE;
         if self.recursion_desired {
@@ -44,8 +45,8 @@ impl Asked {
 
 /// An answer that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Its length.
+pub struct WrittenAnswer {
+    /// The length of the message in octets.
     pub octets: usize,
     /// It did not fit: TC is set and the answer section is empty (RFC 2181 9).
     pub truncated: bool,
@@ -69,30 +70,31 @@ impl From<Malformed> for Stop {
     }
 }
 
-/// Writes an answer whose answer section is `answers`' and whose RCODE, authority and additional sections are the
-/// reply's: at most one SOA, no OPT (it is hop by hop), no TSIG. An extended RCODE becomes SERVFAIL. AD and AA are
-/// never set.
+/// Writes an answer whose answer section is `answers`' and whose RCODE, authority and additional sections are
+/// the reply's: at most one SOA, no OPT (it is hop by hop), no TSIG. An extended RCODE becomes SERVFAIL. AD
+/// and AA are never set.
 pub(crate) fn rewrite(
-    asked: &Asked,
+    asked: &ClientQuery,
     reply: &Message<'_>,
     out: &mut [u8],
     answers: impl FnOnce(&mut Writer<'_>) -> Result<(), Stop>,
-) -> Result<Written, Malformed> {
+) -> Result<WrittenAnswer, Malformed> {
     // The answer has no OPT record yet: the low bits of an extended error alone would say something else.
     let rcode = u8::try_from(full_rcode(reply)?).ok().filter(|&rcode| rcode < 16).unwrap_or(rcode::SERVFAIL);
     let flags = asked.answer_flags(rcode);
     let Ok(mut writer) = Writer::new(out, asked.id, flags, &asked.question) else {
-        return Ok(Written { octets: 0, truncated: true });
+        return Ok(WrittenAnswer { octets: 0, truncated: true });
     };
     let written = answers(&mut writer).and_then(|()| write_other_sections(&mut writer, reply));
     match written {
-        Ok(()) => Ok(Written { octets: writer.finish(), truncated: false }),
+        Ok(()) => Ok(WrittenAnswer { octets: writer.finish(), truncated: false }),
         Err(Stop::Malformed(malformed)) => Err(malformed),
         Err(Stop::Overflow) => Ok(write_truncated(asked, flags, out)),
     }
 }
 
-/// Authority records of a positive answer, and additional records, are left out where they do not fit (RFC 2181 9).
+/// Authority records of a positive answer, and additional records, are left out where they do not fit
+/// (RFC 2181 9).
 fn write_other_sections(writer: &mut Writer<'_>, reply: &Message<'_>) -> Result<(), Stop> {
     let [_, answers, authorities, additionals] = reply.header.counts;
     if authorities == 0 && additionals == 0 {
@@ -114,7 +116,6 @@ fn write_other_sections(writer: &mut Writer<'_>, reply: &Message<'_>) -> Result<
     Ok(())
 }
 
-/// Copies a record as it is.
 pub(crate) fn copy(writer: &mut Writer<'_>, record: &Record<'_>) -> Result<(), Stop> {
     if writer.copy(record, record.ttl)? {
         Ok(())
@@ -127,7 +128,11 @@ pub(crate) fn copy(writer: &mut Writer<'_>, record: &Record<'_>) -> Result<(), S
 ///
 /// # Errors
 /// Malformed records in the reply.
-pub fn copy_without_edns(asked: &Asked, reply: &Message<'_>, out: &mut [u8]) -> Result<Written, Malformed> {
+pub fn copy_without_edns(
+    asked: &ClientQuery,
+    reply: &Message<'_>,
+    out: &mut [u8],
+) -> Result<WrittenAnswer, Malformed> {
     rewrite(asked, reply, out, |writer| {
         for record in reply.records() {
             let record = record?;
@@ -141,16 +146,16 @@ pub fn copy_without_edns(asked: &Asked, reply: &Message<'_>, out: &mut [u8]) -> 
 }
 
 /// Writes an answer of header and question alone; empty where not even that fits.
-pub fn write_empty(asked: &Asked, flags: u16, out: &mut [u8]) -> usize {
+pub fn write_empty(asked: &ClientQuery, flags: u16, out: &mut [u8]) -> usize {
     Writer::new(out, asked.id, flags, &asked.question).map_or(0, Writer::finish)
 }
 
-fn write_truncated(asked: &Asked, flags: u16, out: &mut [u8]) -> Written {
-    Written { octets: write_empty(asked, flags | Header::TC, out), truncated: true }
+fn write_truncated(asked: &ClientQuery, flags: u16, out: &mut [u8]) -> WrittenAnswer {
+    WrittenAnswer { octets: write_empty(asked, flags | Header::TC, out), truncated: true }
 }
 
-/// Adds an OPT record without options to the message in the first `octets` of `out`; returns its new length, the old
-/// one if there is no room.
+/// Adds an OPT record without options to the message in the first `octets` of `out`; returns its new length,
+/// the old one if there is no room.
 pub fn append_edns(out: &mut [u8], octets: usize, edns: &Edns) -> usize {
     let Some(place) = out.get_mut(octets..octets + OPT_LENGTH) else { return octets };
     let [type_high, type_low] = rtype::OPT.to_be_bytes();

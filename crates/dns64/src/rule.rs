@@ -1,21 +1,22 @@
 //! What a DNS64 server does with a reply (RFC 6147 5).
 //!
-//! [`next_step`] looks at the reply to the AAAA query; [`synthesize`] writes the answer from the reply to the A query.
-//! Of an answer section, only the chain of the question counts ([`crate::chain`]).
+//! [`next_step`] looks at the reply to the AAAA query; [`synthesize`] writes the answer from the reply to the
+//! A query. Of an answer section, only the chain of the question counts ([`crate::chain`]).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::chain::{Place, follow};
+use crate::chain::{Position, follow};
 use crate::prefix::Prefix;
 use crate::range::Range;
-use crate::rewrite::{Asked, NXDOMAIN, Stop, Written, address, copy, rewrite};
+use crate::rewrite::{ClientQuery, NXDOMAIN, Stop, WrittenAnswer, address, copy, rewrite};
 use crate::wire::{CLASS_IN, Malformed, Message, Name, Options, Record, Section, Writer, option_code, rtype};
 
-/// The TTL of synthesized records is at most this where the AAAA reply had no SOA, in seconds (RFC 6147 5.1.7).
-pub const TTL_WITHOUT_SOA_S: u32 = 600;
+/// The TTL of synthesized records is at most this where the AAAA reply had no SOA, in seconds (RFC 6147
+/// 5.1.7).
+pub(crate) const TTL_WITHOUT_SOA_S: u32 = 600;
 
 /// IPv4-mapped addresses, the exclusion set by default (RFC 6147 5.1.4).
-pub const IPV4_MAPPED: Range = Range::v6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96);
+pub(crate) const IPV4_MAPPED: Range = Range::v6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96);
 
 /// What follows an AAAA query that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,13 +24,14 @@ pub enum OnAaaaError {
     /// Ask for A, as if there were no AAAA (RFC 6147 5.1.2 and 5.1.3).
     #[default]
     Synthesize,
-    /// Give the error to the client, so that a passing failure does not send a dual-stack site through the NAT64.
+    /// Give the error to the client, so that a passing failure does not send a dual-stack site through the
+    /// NAT64.
     Fail,
 }
 
 /// Which prefixes an IPv4 address is written into where there are several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spread {
+pub enum PrefixChoice {
     /// Each of them (RFC 6147 5.2): the client chooses.
     #[default]
     All,
@@ -39,7 +41,7 @@ pub enum Spread {
 
 /// How the AAAA records of a name are looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Treatment {
+pub enum AaaaPolicy {
     /// They count, but for the excluded ones.
     #[default]
     Rule,
@@ -47,13 +49,13 @@ pub enum Treatment {
     Always,
 }
 
-/// What the operator chose.
+/// The settings of the DNS64 rule.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// IPv4 addresses are written into these, in this order.
     pub prefixes: Vec<Prefix>,
     /// Into each of them, or into one.
-    pub spread: Spread,
+    pub spread: PrefixChoice,
     /// IPv4 ranges with a prefix of their own, or none at all; the longest match counts.
     pub mappings: Vec<Mapping>,
     /// AAAA records in these ranges count as absent (RFC 6147 5.1.4).
@@ -71,7 +73,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             prefixes: vec![Prefix::WELL_KNOWN],
-            spread: Spread::All,
+            spread: PrefixChoice::All,
             mappings: Vec::new(),
             excluded: vec![IPV4_MAPPED],
             on_aaaa_error: OnAaaaError::Synthesize,
@@ -84,15 +86,15 @@ impl Default for Policy {
 /// The prefix for a range of IPv4 addresses (RFC 6147 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The IPv4 addresses.
+    /// The IPv4 addresses that the mapping is for.
     pub range: Range,
     /// Their only prefix; `None` means that nothing is synthesized for them.
     pub prefix: Option<Prefix>,
 }
 
 impl Policy {
-    /// The prefixes that an IPv4 address is written into. With [`Spread::Rotated`] that is one: number `turn`, modulo
-    /// the count, of those that may carry the address.
+    /// The prefixes that an IPv4 address is written into. With [`PrefixChoice::Rotated`] that is one: number
+    /// `turn`, modulo the count, of those that may carry the address.
     pub fn prefixes_for(&self, ipv4: Ipv4Addr, turn: usize) -> impl Iterator<Item = &Prefix> {
         let mapping = self
             .mappings
@@ -102,8 +104,8 @@ impl Policy {
         let chosen = mapping.map_or(self.prefixes.as_slice(), |mapping| mapping.prefix.as_slice());
         let fitting = chosen.iter().filter(move |prefix| !self.strict_well_known || prefix.may_carry(ipv4));
         let (skipped, taken) = match self.spread {
-            Spread::All => (0, usize::MAX),
-            Spread::Rotated => (turn % fitting.clone().count().max(1), 1),
+            PrefixChoice::All => (0, usize::MAX),
+            PrefixChoice::Rotated => (turn % fitting.clone().count().max(1), 1),
         };
         fitting.skip(skipped).take(taken)
     }
@@ -114,9 +116,10 @@ impl Policy {
         self.prefixes.iter().chain(mapped).find_map(|prefix| prefix.extract(ipv6))
     }
 
-    /// Whether DNS64 has any part in this question: class IN, type AAAA, and no client that validates for itself
-    /// (RFC 6147 5, 5.5). DO with CD forbids synthesis; CD alone forbids it unless the operator chose otherwise.
-    pub fn applies_to(&self, asked: &Asked) -> bool {
+    /// Whether DNS64 has any part in this question: class IN, type AAAA, and no client that validates for
+    /// itself (RFC 6147 5, 5.5). DO with CD forbids synthesis; CD alone forbids it unless the operator chose
+    /// otherwise.
+    pub fn applies_to(&self, asked: &ClientQuery) -> bool {
         let kept_by_client = asked.checking_disabled && (asked.dnssec_ok || !self.synthesize_with_cd);
         asked.question.qtype == rtype::AAAA && asked.question.qclass == CLASS_IN && !kept_by_client
     }
@@ -147,7 +150,12 @@ pub enum Step {
 }
 
 /// Decides what follows the AAAA query. `reply` is `None` when the upstream servers did not answer in time.
-pub fn next_step(policy: &Policy, treatment: Treatment, asked: &Asked, reply: Option<&Message<'_>>) -> Step {
+pub fn next_step(
+    policy: &Policy,
+    treatment: AaaaPolicy,
+    asked: &ClientQuery,
+    reply: Option<&Message<'_>>,
+) -> Step {
     let after_error = |otherwise| match policy.on_aaaa_error {
         OnAaaaError::Synthesize => Step::AskA { ttl_cap_s: TTL_WITHOUT_SOA_S },
         OnAaaaError::Fail => otherwise,
@@ -156,24 +164,24 @@ pub fn next_step(policy: &Policy, treatment: Treatment, asked: &Asked, reply: Op
         None if policy.applies_to(asked) => after_error(Step::Fail),
         None => Step::Fail,
         Some(_) if !policy.applies_to(asked) => Step::PassThrough,
-        Some(reply) => match Survey::of(policy, treatment, asked, reply) {
+        Some(reply) => match AaaaSummary::of(policy, treatment, asked, reply) {
             Err(Malformed(_)) => after_error(Step::Fail),
-            Ok(Survey { rcode: 0, kept: 0, ttl_cap_s, .. }) => Step::AskA { ttl_cap_s },
-            Ok(Survey { rcode: 0, excluded: 0, .. }) => Step::PassThrough,
-            Ok(Survey { rcode: 0, .. }) => Step::StripExcluded,
+            Ok(AaaaSummary { rcode: 0, kept: 0, ttl_cap_s, .. }) => Step::AskA { ttl_cap_s },
+            Ok(AaaaSummary { rcode: 0, excluded: 0, .. }) => Step::PassThrough,
+            Ok(AaaaSummary { rcode: 0, .. }) => Step::StripExcluded,
             // The name does not exist at all: there is no A record either (RFC 6147 5.1.2).
-            Ok(Survey { rcode: NXDOMAIN, .. }) => Step::PassThrough,
+            Ok(AaaaSummary { rcode: NXDOMAIN, .. }) => Step::PassThrough,
             // The error is the upstream's verdict on forged data; an A record would get around it.
-            Ok(Survey { bogus: true, .. }) => Step::PassThrough,
+            Ok(AaaaSummary { bogus: true, .. }) => Step::PassThrough,
             Ok(_) => after_error(Step::PassThrough),
         },
     }
 }
 
 /// What the rule must know of a reply to a AAAA query.
-struct Survey {
+struct AaaaSummary {
     rcode: u16,
-    /// AAAA records that count.
+    /// The number of AAAA records outside the excluded ranges.
     kept: u32,
     /// AAAA records that count as absent.
     excluded: u32,
@@ -182,11 +190,11 @@ struct Survey {
     bogus: bool,
 }
 
-impl Survey {
+impl AaaaSummary {
     fn of(
         policy: &Policy,
-        treatment: Treatment,
-        asked: &Asked,
+        treatment: AaaaPolicy,
+        asked: &ClientQuery,
         reply: &Message<'_>,
     ) -> Result<Self, Malformed> {
         let rcode = u16::from(reply.header.rcode());
@@ -196,7 +204,8 @@ impl Survey {
             let record = record?;
             match (record.section, record.rtype) {
                 (Section::Authority, rtype::SOA) if !soa_seen => {
-                    // The SOA's own TTL and its last field both bound the life of a negative answer (RFC 2308 5).
+                    // The SOA's own TTL and its last field both bound the life of a negative answer (RFC 2308
+                    // 5).
                     let minimum = record.soa_minimum().ok_or(Malformed("SOA record too short"))?;
                     survey.ttl_cap_s = sane_ttl(record.ttl).min(sane_ttl(minimum));
                     soa_seen = true;
@@ -209,11 +218,11 @@ impl Survey {
             }
         }
         follow(reply, &asked.question.name, |place, _, record| {
-            if (place, record.rtype) != (Place::End, rtype::AAAA) {
+            if (place, record.rtype) != (Position::End, rtype::AAAA) {
                 return Ok(());
             }
             match address::<16>(record, rtype::AAAA) {
-                Some(_) if treatment == Treatment::Always => survey.excluded += 1,
+                Some(_) if treatment == AaaaPolicy::Always => survey.excluded += 1,
                 Some(octets) if policy.excludes(octets.into()) => survey.excluded += 1,
                 Some(_) => survey.kept += 1,
                 None => return Err(Malformed("AAAA record without 16 octets of RDATA")),
@@ -248,38 +257,38 @@ pub fn is_validation_failure(info_code: u16) -> bool {
     matches!(info_code, 1 | 2 | 5..=12 | 27)
 }
 
-/// Writes the answer to a AAAA question from the reply to the A query of the same name, into `out`, whose length is
-/// the client's limit. Returns also how many AAAA records were synthesized.
+/// Writes the answer to a AAAA question from the reply to the A query of the same name, into `out`, whose
+/// length is the client's limit. Returns also how many AAAA records were synthesized.
 ///
 /// Every A record at the end of the question's chain becomes one AAAA record for each of its prefixes
-/// ([`Policy::prefixes_for`], at this `turn`), under its own owner, with a TTL of at most `ttl_cap_s` seconds. The
-/// chain of CNAME and DNAME records stays whole; signatures over A records go, and so does what does not belong to the
-/// chain. Authority and additional section are the A reply's. An A reply that is empty or an error is the basis of the
-/// answer as it is, RCODE included (RFC 6147 5.1.6, 5.4).
+/// ([`Policy::prefixes_for`], at this `turn`), under its own owner, with a TTL of at most `ttl_cap_s`
+/// seconds. The chain of CNAME and DNAME records stays whole; signatures over A records go, and so does what
+/// does not belong to the chain. Authority and additional section are the A reply's. An A reply that is empty
+/// or an error is the basis of the answer as it is, RCODE included (RFC 6147 5.1.6, 5.4).
 ///
 /// # Errors
 /// Malformed records in the reply.
 pub fn synthesize(
     policy: &Policy,
     turn: usize,
-    asked: &Asked,
+    asked: &ClientQuery,
     a_reply: &Message<'_>,
     ttl_cap_s: u32,
     out: &mut [u8],
-) -> Result<(Written, u32), Malformed> {
+) -> Result<(WrittenAnswer, u32), Malformed> {
     let mut synthesized = 0;
     let written = rewrite(asked, a_reply, out, |writer| {
         follow(a_reply, &asked.question.name, |place, owner, record| {
             match (place, record.rtype) {
-                (Place::Link, _) => copy(writer, record)?,
-                (Place::End, rtype::A) => {
+                (Position::Link, _) => copy(writer, record)?,
+                (Position::End, rtype::A) => {
                     let ipv4 = address::<4>(record, rtype::A)
                         .ok_or(Malformed("A record without 4 octets of RDATA"))?;
                     let ttl_s = sane_ttl(record.ttl).min(ttl_cap_s);
                     let prefixes = policy.prefixes_for(ipv4.into(), turn);
                     synthesized += write_addresses(prefixes, owner, ipv4.into(), ttl_s, writer)?;
                 }
-                (Place::End, _) => {}
+                (Position::End, _) => {}
             }
             Ok(())
         })
@@ -303,22 +312,22 @@ fn write_addresses<'p>(
     Ok(written)
 }
 
-/// Writes a reply to a AAAA query without its excluded AAAA records, without the signatures that no longer fit, and
-/// without what does not belong to the question's chain.
+/// Writes a reply to a AAAA query without its excluded AAAA records, without the signatures that no longer
+/// fit, and without what does not belong to the question's chain.
 ///
 /// # Errors
 /// Malformed records in the reply.
 pub fn strip(
     policy: &Policy,
-    asked: &Asked,
+    asked: &ClientQuery,
     reply: &Message<'_>,
     out: &mut [u8],
-) -> Result<Written, Malformed> {
+) -> Result<WrittenAnswer, Malformed> {
     rewrite(asked, reply, out, |writer| {
         follow(reply, &asked.question.name, |place, _, record| {
             let kept = match place {
-                Place::Link => true,
-                Place::End => record.rtype == rtype::AAAA && !policy.excludes_record(record),
+                Position::Link => true,
+                Position::End => record.rtype == rtype::AAAA && !policy.excludes_record(record),
             };
             if kept { copy(writer, record) } else { Ok(()) }
         })

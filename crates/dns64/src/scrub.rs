@@ -1,6 +1,7 @@
 //! A reply without what does not belong to its question (RFC 5452 6, RFC 2181 5.4.1).
 //!
-//! A server may add records that nobody asked for; an attacker who can make it do so must gain nothing by them.
+//! A server may add records that nobody asked for; an attacker who can make it do so must gain nothing by
+//! them.
 
 mod plan;
 #[cfg(test)]
@@ -12,22 +13,23 @@ use plan::{Plan, is_of_type};
 
 /// Takes out of a reply what does not belong to its question.
 ///
-/// `Ok(None)`: there is no such thing, and the reply may be used as it is. Otherwise the reply is written again into
-/// `out`, which is best as long as the longest message, and its length returned: the question and the header as they
-/// were but for the counts, the OPT record at the end.
+/// `Ok(None)`: there is no such thing, and the reply may be used as it is. Otherwise the reply is written
+/// again into `out`, which is best as long as the longest message, and its length returned: the question and
+/// the header as they were but for the counts, the OPT record at the end.
 ///
-/// 1. Of the answer section stays the chain of CNAME and DNAME records from the question, and what its last name has
-///    of the type asked for ([`crate::chain`]).
-/// 2. Of the authority section stay the records of the names of the chain and of those above them; the NSEC and NSEC3
-///    records of the zones that are named there, which prove that something does not exist; and their signatures.
-/// 3. Of the additional section stay the records of the names of the chain and of those that the RDATA of the records
-///    above names, and the OPT record.
-/// 4. All else goes: other classes, TSIG, what stands behind the first 256 records of the authority and of the
-///    additional section, and octets behind the last record.
+/// 1. Of the answer section stays the chain of CNAME and DNAME records from the question, and what its last
+///    name has of the type asked for ([`crate::chain`]).
+/// 2. Of the authority section stay the records of the names of the chain and of those above them; the NSEC
+///    and NSEC3 records of the zones that are named there, which prove that something does not exist; and
+///    their signatures.
+/// 3. Of the additional section stay the records of the names of the chain and of those that the RDATA of the
+///    records above names, and the OPT record.
+/// 4. All else goes: other classes, TSIG, what stands behind the first 256 records of the authority and of
+///    the additional section, and octets behind the last record.
 ///
 /// # Errors
-/// Malformed records, to which address records with RDATA of another length count; a chain that is too long or a loop;
-/// or a reply that does not fit into `out`.
+/// Malformed records, to which address records with RDATA of another length count; a chain that is too long
+/// or a loop; or a reply that does not fit into `out`.
 pub fn scrub(reply: &Message<'_>, out: &mut [u8]) -> Result<Option<usize>, Malformed> {
     if is_plain(reply)? {
         return Ok(None);
@@ -54,8 +56,8 @@ fn end_of(record: &Record<'_>) -> usize {
     record.rdata_position() + record.rdata.len()
 }
 
-/// Whether a reply is of the most common kind: records of the question's name, at most authority records of names at
-/// or above it, and at most an OPT record. Nothing stands behind the last of them.
+/// Whether a reply is of the most common kind: records of the question's name, at most authority records of
+/// names at or above it, and at most an OPT record. Nothing stands behind the last of them.
 fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
     let (mut options, mut end) = (0, reply.question_end());
     for record in reply.records() {
@@ -82,8 +84,8 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
     Ok(end == reply.octets().len())
 }
 
-/// An address record has an address and nothing else (RFC 1035 3.4.1, RFC 3596 2.2), an alias a name and nothing else.
-/// Whoever copies what a server calls so must not find more of it.
+/// An address record has an address and nothing else (RFC 1035 3.4.1, RFC 3596 2.2), an alias a name and
+/// nothing else. Whoever copies what a server calls so must not find more of it.
 fn check_length(record: &Record<'_>) -> Result<(), Malformed> {
     let octets = match record.rtype {
         rtype::A => 4,

@@ -1,6 +1,8 @@
-//! Anything that happens to dns64d's machine: no panic, every answer is one, every query ends once, the counters add up.
+//! Anything that happens to dns64d's machine: no panic, every answer is one, every query ends once, the
+//! counters add up.
 //!
-//! An input is an octet that chooses the settings, and [`Operation`]s. All that waits in the end is given an hour.
+//! An input is an octet that chooses the settings, and [`Operation`]s. All that waits in the end is given an
+//! hour.
 
 mod operation;
 mod peers;
@@ -8,8 +10,8 @@ mod settings;
 
 use std::sync::Arc;
 
-use proxy::machine::Shared;
-use proxy::{Machine, Stats};
+use server_core::machine::Shared;
+use server_core::{Machine, Stats};
 
 use super::input::Input;
 pub use operation::Operation;
@@ -82,7 +84,7 @@ impl Talk {
     }
 
     /// Hands the machine a message where the reply to a query belongs. Without one, the query's stream ends.
-    fn answer_query(&mut self, query: u8, message: impl FnOnce(&peers::Asked) -> Option<Vec<u8>>) {
+    fn answer_query(&mut self, query: u8, message: impl FnOnce(&peers::ClientQuery) -> Option<Vec<u8>>) {
         let Some(asked) = self.peers.asked(query) else { return };
         let (upstream, way, message) = (asked.upstream, asked.way, message(asked));
         match (way, message) {

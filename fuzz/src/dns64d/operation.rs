@@ -4,14 +4,14 @@ use dns64::wire::{CLASS_IN, Edns, HEADER_LENGTH, Header, Message, Name, Overflow
 
 use super::super::input::Input;
 
-/// One step of a conversation: an octet for its kind, modulo 8, and its fields. Queries to upstream servers are counted
-/// from the latest, 0, backwards.
+/// One step of a conversation: an octet for its kind, modulo 8, and its fields. Queries to upstream servers
+/// are counted from the latest, 0, backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'i> {
     /// 0: a client of this kind sends these octets, which stand behind their number in two octets.
     Client { kind: u8, octets: &'i [u8] },
-    /// 1: an upstream server answers a query: its ID and question, the second word of the header, three counts in an
-    /// octet each, and records, which stand behind the number of their octets in two.
+    /// 1: an upstream server answers a query: its ID and question, the second word of the header, three
+    /// counts in an octet each, and records, which stand behind the number of their octets in two.
     Reply { query: u8, flags: u16, counts: [u8; 3], records: &'i [u8] },
     /// 2: these octets come where the reply to a query belongs; if `id` is odd, with the query's ID.
     Forged { query: u8, id: u8, octets: &'i [u8] },
@@ -23,8 +23,8 @@ pub enum Operation<'i> {
     Unreachable { query: u8 },
     /// 6: another client sends what one sent before, counted from the latest.
     Again { kind: u8, message: u8 },
-    /// 7: an upstream server answers a query with an RCODE and with records of which each is an octet: its type in the
-    /// lower three bits, its TTL in the next two. They stand behind their number in one octet.
+    /// 7: an upstream server answers a query with an RCODE and with records of which each is an octet: its
+    /// type in the lower three bits, its TTL in the next two. They stand behind their number in one octet.
     Told { query: u8, rcode: u8, records: &'i [u8] },
 }
 

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dns64::wire::{Header, Message, Options, option_code, rtype};
-use proxy::client::{Channel, Client, StreamKind};
-use proxy::machine::Notice;
-use proxy::{Output, Settings};
+use server_core::client::{Channel, Client, StreamKind};
+use server_core::machine::Notice;
+use server_core::{Output, Settings};
 
 use super::super::judge::{self, Section};
 
@@ -17,7 +17,7 @@ const PLAIN_UDP_OCTETS: usize = 512;
 const QUERIES_MAX: usize = 32;
 
 /// A query to an upstream server.
-pub struct Asked {
+pub struct ClientQuery {
     pub upstream: usize,
     pub way: Way,
     pub octets: Vec<u8>,
@@ -40,7 +40,7 @@ struct Customer {
 /// Everybody the machine talks to.
 pub struct Peers {
     clients: Vec<Customer>,
-    queries: Vec<Asked>,
+    queries: Vec<ClientQuery>,
     buffer: Vec<u8>,
     udp_octets_max: usize,
     trusts_ad: bool,
@@ -57,7 +57,8 @@ impl Peers {
         }
     }
 
-    /// A new client comes with a message. Its kind is its way in the lower three bits and its network in the next two.
+    /// A new client comes with a message. Its kind is its way in the lower three bits and its network in the
+    /// next two.
     pub fn arrive(&mut self, kind: u8, message: Vec<u8>) -> Client {
         let number = self.clients.len();
         self.clients.push(Customer { message, answers: 0, given_up: 0 });
@@ -80,7 +81,7 @@ impl Peers {
     }
 
     /// A query, counted from the latest backwards.
-    pub fn asked(&self, back: u8) -> Option<&Asked> {
+    pub fn asked(&self, back: u8) -> Option<&ClientQuery> {
         let at = self.queries.len().checked_sub(1 + usize::from(back) % QUERIES_MAX)?;
         Some(&self.queries[at])
     }
@@ -157,16 +158,16 @@ impl Output for Peers {
     }
 
     fn to_upstream(&mut self, upstream: usize, socket: usize, write: impl FnOnce(&mut [u8]) -> usize) {
-        let mut octets = vec![0; proxy::answer::QUERY_OCTETS_MAX];
+        let mut octets = vec![0; server_core::answer::QUERY_OCTETS_MAX];
         let length = write(&mut octets);
         octets.truncate(length);
         judge::records(&octets);
-        self.queries.push(Asked { upstream, way: Way::Udp { socket }, octets });
+        self.queries.push(ClientQuery { upstream, way: Way::Udp { socket }, octets });
     }
 
     fn to_upstream_stream(&mut self, upstream: usize, token: u64, query: &[u8]) {
         judge::records(query);
-        self.queries.push(Asked { upstream, way: Way::Stream { token }, octets: query.to_vec() });
+        self.queries.push(ClientQuery { upstream, way: Way::Stream { token }, octets: query.to_vec() });
     }
 
     fn notice(&mut self, _: Notice) {}

@@ -1,10 +1,10 @@
 //! The settings that an input chooses.
 
 use dns64::reverse::Style;
-use dns64::rule::{Policy, Spread};
+use dns64::rule::{Policy, PrefixChoice};
 use dns64::wire::Name;
-use proxy::Settings;
-use proxy::settings::{AQuery, RateLimit, Upstream, View};
+use server_core::Settings;
+use server_core::settings::{AQuery, RateLimit, Upstream, View};
 
 /// So few that there are soon too many.
 const IN_FLIGHT: usize = 8;
@@ -44,12 +44,16 @@ fn policy(prefixes: &[&str]) -> Policy {
     Policy { prefixes, ..Policy::default() }
 }
 
-/// For IPv4 clients: rotated prefixes, pointers without CNAME records, domains that are always or never synthesized.
+/// For IPv4 clients: rotated prefixes, pointers without CNAME records, domains that are always or never
+/// synthesized.
 fn other_view() -> View {
     let domain = |text| Name::from_text(text).expect("a name");
     View {
         clients: vec!["0.0.0.0/0".parse().expect("a range")],
-        rule: Some(Policy { spread: Spread::Rotated, ..policy(&["2001:db8::/32", "2001:db8:122:344::/64"]) }),
+        rule: Some(Policy {
+            spread: PrefixChoice::Rotated,
+            ..policy(&["2001:db8::/32", "2001:db8:122:344::/64"])
+        }),
         ptr: Some(Style::Answer),
         always: [domain("always.example")].into_iter().collect(),
         never: [domain("never.example")].into_iter().collect(),

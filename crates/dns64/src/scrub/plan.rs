@@ -1,7 +1,7 @@
 //! Which records of a reply belong to its question.
 
 use super::{Malformed, Message, Name, Record, Section, TYPE_TSIG, rtype};
-use crate::chain::{LINKS_MAX, Place, follow_to_end, signed_type};
+use crate::chain::{LINKS_MAX, Position, follow_to_end, signed_type};
 use crate::wire::{CLASS_IN, names_in_rdata};
 
 /// The longest message, in octets.
@@ -10,8 +10,8 @@ const MESSAGE_OCTETS_MAX: usize = u16::MAX as usize;
 const RECORD_OCTETS_MIN: usize = 11;
 const MARKS: usize = MESSAGE_OCTETS_MAX.div_ceil(RECORD_OCTETS_MIN).div_ceil(64);
 
-/// CNAME and DNAME records and their signatures in an answer section. A longer chain is not followed, and looking for
-/// each link among thousands of others would take long.
+/// CNAME and DNAME records and their signatures in an answer section. A longer chain is not followed, and
+/// looking for each link among thousands of others would take long.
 const LINKS_SEEN_MAX: usize = 4 * LINKS_MAX;
 /// Records of the authority and of the additional section that are looked at; true replies have far fewer.
 const RECORDS_MAX: usize = 256;
@@ -39,7 +39,6 @@ pub(super) fn is_of_type(record: &Record<'_>, qtype: u16) -> bool {
     record.rtype == qtype || qtype == rtype::ANY || signed_type(record) == Some(qtype)
 }
 
-/// The records to keep.
 pub(super) struct Plan {
     /// A bit for each place where a record may begin: no two begin within the same eleven octets.
     marks: [u64; MARKS],
@@ -82,7 +81,7 @@ impl Plan {
             check_links(reply)?;
             let end = follow_to_end(reply, &asked.name, |place, name, record| {
                 note(name);
-                if place == Place::Link || is_of_type(record, asked.qtype) {
+                if place == Position::Link || is_of_type(record, asked.qtype) {
                     self.mark(record);
                 }
                 Ok::<_, Malformed>(())
@@ -179,7 +178,6 @@ impl Targets {
     }
 }
 
-/// A few names.
 struct Names<const MAX: usize> {
     names: [Name; MAX],
     count: usize,
@@ -251,8 +249,9 @@ fn check_links(reply: &Message<'_>) -> Result<(), Malformed> {
     if links > LINKS_SEEN_MAX { Err(Malformed("too many CNAME and DNAME records")) } else { Ok(()) }
 }
 
-/// The zones of the chain's names whose proofs may stand in the authority section: those that have an SOA or NS record
-/// there, and those that signed a proof, for a server may leave the others out of a positive answer.
+/// The zones of the chain's names whose proofs may stand in the authority section: those that have an SOA or
+/// NS record there, and those that signed a proof, for a server may leave the others out of a positive
+/// answer.
 fn zones_of(reply: &Message<'_>, chain: &Chain) -> Result<Names<ZONES_MAX>, Malformed> {
     let mut zones = Names::new();
     for record in section(reply, Section::Authority).take(RECORDS_MAX) {
@@ -282,15 +281,16 @@ fn is_proof(rtype: u16) -> bool {
     matches!(rtype, TYPE_NSEC | rtype::NSEC3)
 }
 
-/// A name in RDATA. Where it may not be compressed (RFC 3597 4) it counts only if it is not: its place changes when the
-/// reply is written again, and a pointer would then mean something else.
+/// A name in RDATA. Where it may not be compressed (RFC 3597 4) it counts only if it is not: its place
+/// changes when the reply is written again, and a pointer would then mean something else.
 fn name_in_rdata(record: &Record<'_>, offset: usize) -> Option<Name> {
     let (name, end) = record.name_in_rdata(offset).ok()?;
     let (_, names) = names_in_rdata(record.rtype);
     (names > 0 || end - offset == name.as_wire().len()).then_some(name)
 }
 
-/// Where the name begins in RDATA whose records a server may add (RFC 1035 3.3, RFC 2782, RFC 9460 4.1, RFC 3403 4.1).
+/// Where the name begins in RDATA whose records a server may add (RFC 1035 3.3, RFC 2782, RFC 9460 4.1,
+/// RFC 3403 4.1).
 fn target_offset(record: &Record<'_>) -> Option<usize> {
     match record.rtype {
         rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME | rtype::SOA => Some(0),

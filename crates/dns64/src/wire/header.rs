@@ -5,7 +5,7 @@ use super::{HEADER_LENGTH, Malformed};
 /// The second and third 16-bit words and the counts of a header (RFC 1035 4.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The transaction ID.
+    /// The ID by which a reply is matched with its query.
     pub id: u16,
     /// QR, opcode, AA, TC, RD, RA, Z, AD, CD and RCODE as they stand on the wire.
     pub flags: u16,

@@ -1,6 +1,7 @@
 //! DNS messages on the hot paths: read in place, written into a caller's buffer, no allocation (RFC 1035 4).
 //!
-//! Reading never panics and always ends: compression pointers must point backwards, counts are bounded by the octets.
+//! Reading never panics and always ends: compression pointers must point backwards, counts are bounded by the
+//! octets.
 
 mod header;
 mod name;
@@ -45,7 +46,7 @@ pub mod rtype {
     pub const ANY: u16 = 255;
 }
 
-/// The class IN.
+/// The class IN, of the Internet (RFC 1035 3.2.4).
 pub const CLASS_IN: u16 = 1;
 
 /// Response codes, by their IANA numbers.
@@ -68,7 +69,7 @@ pub mod rcode {
 /// The octets are no well-formed DNS message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(
-    /// What is wrong with them.
+    /// What is wrong with the octets, in words.
     pub &'static str,
 );
 

@@ -15,13 +15,14 @@ pub struct Name {
 }
 
 impl Name {
-    /// The root.
+    /// The root: one octet of zero.
     pub const ROOT: Self = Self { octets: [0; NAME_LENGTH_MAX], length: 1 };
 
     /// Reads a name that may be compressed; returns it with the position after it.
     ///
     /// # Errors
-    /// A label of a reserved kind, a pointer that does not point backwards, a name of over 255 octets, or no end.
+    /// A label of a reserved kind, a pointer that does not point backwards, a name of over 255 octets, or no
+    /// end.
     pub fn parse(message: &[u8], at: usize) -> Result<(Self, usize), Malformed> {
         let mut name = Self::ROOT;
         let mut length = 0usize;
@@ -77,12 +78,12 @@ impl Name {
         name
     }
 
-    /// Whether the name that begins at `at` is this one, whatever the case. It is read no further than it is alike: what
-    /// is malformed behind that is not seen.
+    /// Whether the name that begins at `at` is this one, whatever the case. It is read no further than it is
+    /// alike: what is malformed behind that is not seen.
     ///
     /// # Errors
     /// Those of [`Name::parse`].
-    pub fn stands_at(&self, message: &[u8], at: usize) -> Result<bool, Malformed> {
+    pub(crate) fn stands_at(&self, message: &[u8], at: usize) -> Result<bool, Malformed> {
         let (mut position, mut lowest, mut pointers) = (at, at, 0);
         let mut rest = self.as_wire();
         loop {
@@ -116,7 +117,8 @@ impl Name {
         }
     }
 
-    /// Reads a name from text without escapes, for example `dns64perf.test`; a dot at the end may be left out.
+    /// Reads a name from text without escapes, for example `dns64perf.test`; a dot at the end may be left
+    /// out.
     ///
     /// # Errors
     /// An empty label, one of over 63 octets, or a name of over 255.
@@ -187,8 +189,8 @@ impl Name {
         Ok(name)
     }
 
-    /// The ending of this name that is as long as `ancestor`, in this name's spelling; `None` where this name is not
-    /// `ancestor` or below it.
+    /// The ending of this name that is as long as `ancestor`, in this name's spelling; `None` where this name
+    /// is not `ancestor` or below it.
     pub fn ending(&self, ancestor: &Self) -> Option<Self> {
         let skip = self.as_wire().len().checked_sub(ancestor.as_wire().len())?;
         self.is_under(ancestor).then(|| {
@@ -207,8 +209,8 @@ impl Name {
         name
     }
 
-    /// The name with other cases of letters (0x20): where bit n of `bits` is set (bit n % 8 of octet n / 8), its octet n, if it
-    /// is a letter.
+    /// The name with other cases of letters (0x20): where bit n of `bits` is set (bit n % 8 of octet n / 8),
+    /// its octet n, if it is a letter.
     #[must_use]
     pub fn with_flipped_case(&self, bits: &[u8; 32]) -> Self {
         let mut name = *self;
@@ -218,7 +220,8 @@ impl Name {
         name
     }
 
-    /// Whether `wire` is this name with these cases of letters, as [`Name::with_flipped_case`] makes them, octet for octet.
+    /// Whether `wire` is this name with these cases of letters, as [`Name::with_flipped_case`] makes them,
+    /// octet for octet.
     pub fn is_flipped(&self, bits: &[u8; 32], wire: &[u8]) -> bool {
         wire.len() == usize::from(self.length)
             && wire
@@ -256,7 +259,8 @@ impl Name {
     }
 }
 
-/// Octet `at` of a name in the case that the bits give it. Length octets are below 64 and so are never letters.
+/// Octet `at` of a name in the case that the bits give it. Length octets are below 64 and so are never
+/// letters.
 fn flipped(bits: &[u8; 32], at: usize, octet: u8) -> u8 {
     let flip = bits[at / 8] >> (at % 8) & 1 == 1 && octet.is_ascii_alphabetic();
     octet ^ u8::from(flip) << 5

@@ -5,13 +5,13 @@ use super::{HEADER_LENGTH, Header, Message, Records, Section, rtype};
 /// Option codes, by their IANA numbers.
 pub mod option_code {
     #![allow(missing_docs)]
-    /// RFC 7873.
+    /// DNS cookies (RFC 7873).
     pub const COOKIE: u16 = 10;
     /// `edns-tcp-keepalive`, RFC 7828.
     pub const KEEPALIVE: u16 = 11;
-    /// RFC 7830.
+    /// Padding (RFC 7830).
     pub const PADDING: u16 = 12;
-    /// RFC 8914.
+    /// Extended DNS errors (RFC 8914).
     pub const EXTENDED_ERROR: u16 = 15;
 }
 
@@ -30,7 +30,8 @@ const HEAD_OCTETS: usize = 4;
 pub struct Options<'a>(&'a [u8]);
 
 impl<'a> Options<'a> {
-    /// The options of a message; none if it has no OPT record, or one that [`Message::opt`] takes for malformed.
+    /// The options of a message; none if it has no OPT record, or one that [`Message::opt`] takes for
+    /// malformed.
     pub fn of(message: &Message<'a>) -> Self {
         message.opt().ok().flatten().map_or_else(Self::default, |record| Self(record.rdata))
     }
@@ -59,8 +60,8 @@ impl<'a> Options<'a> {
 }
 
 /// Adds an option to the message in the first `octets` of `out`, whose last record must be its OPT record, as
-/// [`crate::rewrite::append_edns`] leaves it. Returns the new length; the old one, and the message as it was, if there
-/// is no room or no such record.
+/// [`crate::rewrite::append_edns`] leaves it. Returns the new length; the old one, and the message as it was,
+/// if there is no room or no such record.
 pub fn append_option(out: &mut [u8], octets: usize, code: u16, value: &[u8]) -> usize {
     try_append(out, octets, code, value).unwrap_or(octets)
 }

@@ -7,13 +7,13 @@ use super::{HEADER_LENGTH, Header, Malformed, Name, name, rtype};
 pub struct Question {
     /// QNAME, its case kept; two questions that differ in case only are equal.
     pub name: Name,
-    /// QTYPE.
+    /// QTYPE (RFC 1035 4.1.2).
     pub qtype: u16,
-    /// QCLASS.
+    /// QCLASS (RFC 1035 4.1.2).
     pub qclass: u16,
 }
 
-/// Where a record stands.
+/// The section of a message that a record stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
     /// The answer section.
@@ -32,7 +32,7 @@ pub struct Record<'a> {
     rdata_at: usize,
     /// The section it stands in.
     pub section: Section,
-    /// TYPE.
+    /// TYPE (RFC 1035 4.1.3).
     pub rtype: u16,
     /// CLASS; for OPT the requestor's payload size.
     pub class: u16,
@@ -55,7 +55,7 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// A malformed name, as far as it is like `name`.
-    pub fn owner_is(&self, name: &Name) -> Result<bool, Malformed> {
+    pub(crate) fn owner_is(&self, name: &Name) -> Result<bool, Malformed> {
         name.stands_at(self.message, self.owner_at)
     }
 
@@ -97,11 +97,11 @@ impl<'a> Record<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     octets: &'a [u8],
-    /// The header.
+    /// The header of the message.
     pub header: Header,
     /// QTYPE of the question; a message without one, or with several, is malformed here (RFC 9619).
     pub qtype: u16,
-    /// QCLASS.
+    /// QCLASS (RFC 1035 4.1.2).
     pub qclass: u16,
     records_at: usize,
 }
@@ -110,8 +110,8 @@ impl<'a> Message<'a> {
     /// Reads the header and the only question.
     ///
     /// # Errors
-    /// No header, not exactly one question, or a malformed one, to which a compressed one counts: before it stands
-    /// the header alone. The records are read by [`Message::records`].
+    /// No header, not exactly one question, or a malformed one, to which a compressed one counts: before it
+    /// stands the header alone. The records are read by [`Message::records`].
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let header = Header::parse(octets)?;
         if header.counts[0] != 1 {
@@ -201,9 +201,9 @@ pub struct Edns {
     pub payload_octets: u16,
     /// The upper eight bits of the RCODE.
     pub extended_rcode: u8,
-    /// The EDNS version, 0.
+    /// The EDNS version; 0 is the only one there is (RFC 6891 6.1.3).
     pub version: u8,
-    /// The DO bit.
+    /// The DO bit (RFC 3225).
     pub dnssec_ok: bool,
 }
 

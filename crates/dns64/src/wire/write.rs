@@ -6,8 +6,8 @@ use super::{Edns, HEADER_LENGTH, Name, Question, Record, Section, rtype};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overflow;
 
-/// Where the names in the RDATA of a type begin, and how many stand there one after the other; none of types whose
-/// names must be left as they are (RFC 3597 4, RFC 4034 6.2).
+/// Where the names in the RDATA of a type begin, and how many stand there one after the other; none of types
+/// whose names must be left as they are (RFC 3597 4, RFC 4034 6.2).
 pub fn names_in_rdata(rtype: u16) -> (usize, usize) {
     match rtype {
         rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME => (0, 1),
@@ -126,8 +126,8 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// Copies a record of another message: names in its RDATA are decompressed where the type may hold compressed
-    /// ones (RFC 3597 4). `Ok(false)` means that its names are malformed and nothing was written.
+    /// Copies a record of another message: names in its RDATA are decompressed where the type may hold
+    /// compressed ones (RFC 3597 4). `Ok(false)` means that its names are malformed and nothing was written.
     ///
     /// # Errors
     /// The record does not fit.
@@ -261,12 +261,6 @@ impl<'b> Writer<'b> {
             self.targets[self.targets_used] = position as u16;
             self.targets_used += 1;
         }
-    }
-
-    /// Sets flag bits in the header that stands already.
-    pub fn set_flags(&mut self, mask: u16) {
-        let flags = u16::from_be_bytes([self.buffer[2], self.buffer[3]]) | mask;
-        self.buffer[2..4].copy_from_slice(&flags.to_be_bytes());
     }
 
     /// The number of octets written.

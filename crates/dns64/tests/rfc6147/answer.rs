@@ -184,7 +184,7 @@ fn rotation<const N: usize>(policy: &Policy, address: &str, turns: [usize; N]) -
 fn prefixes_take_turns() {
     let all = policy(&["2001:db8:1::/96", "2001:db8:2::/96", "2001:db8:3::/96"]);
     assert_eq!(rotation(&all, "192.0.2.1", [0, 1, usize::MAX]), [[0, 1, 2], [0, 1, 2], [0, 1, 2]]);
-    let rotated = Policy { spread: Spread::Rotated, ..all };
+    let rotated = Policy { spread: PrefixChoice::Rotated, ..all };
     assert_eq!(rotation(&rotated, "192.0.2.1", [0, 1, 2, 3, 4]), [[0], [1], [2], [0], [1]]);
     assert_eq!(rotation(&rotated, "192.0.2.1", [usize::MAX])[0].len(), 1);
     let none = Policy { prefixes: Vec::new(), ..rotated };
@@ -194,7 +194,7 @@ fn prefixes_take_turns() {
 #[test]
 fn only_prefixes_that_may_carry_the_address_take_turns() {
     let rotated = Policy {
-        spread: Spread::Rotated,
+        spread: PrefixChoice::Rotated,
         strict_well_known: true,
         ..policy(&["2001:db8:1::/96", "64:ff9b::/96", "2001:db8:3::/96"])
     };
@@ -204,7 +204,7 @@ fn only_prefixes_that_may_carry_the_address_take_turns() {
 
 #[test]
 fn one_answer_takes_one_turn() {
-    let rotated = Policy { spread: Spread::Rotated, ..policy(&["2001:db8:1::/96", "2001:db8:2::/96"]) };
+    let rotated = Policy { spread: PrefixChoice::Rotated, ..policy(&["2001:db8:1::/96", "2001:db8:2::/96"]) };
     let records = ["an www.example.com 60 A 192.0.2.1", "an www.example.com 60 A 192.0.2.2"];
     let octets = reply(1, "www.example.com A", 0, &records);
     let (mut out, a_reply) = ([0; 512], Message::parse(&octets).unwrap());
@@ -222,7 +222,7 @@ fn a_mapped_range_keeps_its_prefix_at_every_turn() {
     let prefix = "2001:db8:a::/96".parse().unwrap();
     let mappings = vec![Mapping { range: "10.0.0.0/8".parse().unwrap(), prefix: Some(prefix) }];
     let rotated =
-        Policy { spread: Spread::Rotated, mappings, ..policy(&["2001:db8:1::/96", "2001:db8:2::/96"]) };
+        Policy { spread: PrefixChoice::Rotated, mappings, ..policy(&["2001:db8:1::/96", "2001:db8:2::/96"]) };
     for turn in 0..3 {
         assert!(rotated.prefixes_for([10, 0, 0, 1].into(), turn).eq([&prefix]));
     }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn point_1_another_class_or_type_passes() {
-    let chaos = Asked {
+    let chaos = ClientQuery {
         question: Question { qclass: 3, ..support::question("www.example.com AAAA") },
         ..asked("www.example.com AAAA")
     };
@@ -12,7 +12,7 @@ fn point_1_another_class_or_type_passes() {
     for other in ["A", "MX", "HTTPS", "ANY", "PTR"] {
         let other = asked(&format!("www.example.com {other}"));
         assert_eq!(step(&Policy::default(), &other, 0, &[]), Step::PassThrough);
-        assert_eq!(next_step(&Policy::default(), Treatment::Rule, &other, None), Step::Fail);
+        assert_eq!(next_step(&Policy::default(), AaaaPolicy::Rule, &other, None), Step::Fail);
     }
 }
 
@@ -42,7 +42,7 @@ fn point_3_a_name_error_at_the_end_of_a_chain_passes() {
 #[test]
 fn point_3_a_timeout_counts_as_an_error() {
     let question = asked("www.example.com AAAA");
-    assert_eq!(next_step(&Policy::default(), Treatment::Rule, &question, None), CAP_600);
+    assert_eq!(next_step(&Policy::default(), AaaaPolicy::Rule, &question, None), CAP_600);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn point_3_the_operator_may_choose_to_fail() {
     let fail = Policy { on_aaaa_error: OnAaaaError::Fail, ..Policy::default() };
     let question = asked("www.example.com AAAA");
     assert_eq!(step(&fail, &question, rcode::SERVFAIL, &[]), Step::PassThrough);
-    assert_eq!(next_step(&fail, Treatment::Rule, &question, None), Step::Fail);
+    assert_eq!(next_step(&fail, AaaaPolicy::Rule, &question, None), Step::Fail);
     assert_eq!(step(&fail, &question, 0, &[]), CAP_600, "an empty answer is no error");
 }
 
@@ -62,7 +62,7 @@ fn point_3_the_extended_rcode_counts() {
     octets[extended_at] = 1;
     let message = Message::parse(&octets).unwrap();
     assert_eq!(
-        next_step(&Policy::default(), Treatment::Rule, &asked("www.example.com AAAA"), Some(&message)),
+        next_step(&Policy::default(), AaaaPolicy::Rule, &asked("www.example.com AAAA"), Some(&message)),
         CAP_600
     );
 }
@@ -136,9 +136,9 @@ fn point_7_without_a_soa_the_limit_is_600_seconds() {
 }
 
 /// The step for a name whose AAAA records count as absent.
-fn always_step(policy: &Policy, asked: &Asked, rcode: u8, records: &[&str]) -> Step {
+fn always_step(policy: &Policy, asked: &ClientQuery, rcode: u8, records: &[&str]) -> Step {
     let octets = reply(1, "www.example.com AAAA", rcode, records);
-    next_step(policy, Treatment::Always, asked, Some(&Message::parse(&octets).unwrap()))
+    next_step(policy, AaaaPolicy::Always, asked, Some(&Message::parse(&octets).unwrap()))
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn always_changes_nothing_else() {
     );
     let fail = Policy { on_aaaa_error: OnAaaaError::Fail, ..Policy::default() };
     assert_eq!(always_step(&fail, &question, rcode::SERVFAIL, &[]), Step::PassThrough);
-    assert_eq!(next_step(&fail, Treatment::Always, &question, None), Step::Fail);
-    assert_eq!(next_step(&policy, Treatment::Always, &question, None), CAP_600);
-    let validating = Asked { checking_disabled: true, dnssec_ok: true, ..question };
+    assert_eq!(next_step(&fail, AaaaPolicy::Always, &question, None), Step::Fail);
+    assert_eq!(next_step(&policy, AaaaPolicy::Always, &question, None), CAP_600);
+    let validating = ClientQuery { checking_disabled: true, dnssec_ok: true, ..question };
     assert_eq!(always_step(&policy, &validating, 0, &[native]), Step::PassThrough);
     let other = asked("www.example.com MX");
     assert_eq!(always_step(&policy, &other, 0, &[native]), Step::PassThrough);

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn point_14_a_client_that_validates_gets_no_synthesis() {
-    let with = |checking_disabled, dnssec_ok| Asked {
+    let with = |checking_disabled, dnssec_ok| ClientQuery {
         checking_disabled,
         dnssec_ok,
         ..asked("www.example.com AAAA")
@@ -27,7 +27,8 @@ fn point_14_synthesized_answers_are_neither_authentic_nor_authoritative() {
     octets[2] |= (Header::AA >> 8) as u8;
     octets[3] |= Header::AD as u8;
     let mut out = [0; 512];
-    let asked = Asked { checking_disabled: true, recursion_desired: false, ..asked("www.example.com AAAA") };
+    let asked =
+        ClientQuery { checking_disabled: true, recursion_desired: false, ..asked("www.example.com AAAA") };
     let a_reply = Message::parse(&octets).unwrap();
     synthesize(&policy(&["2001:db8::/96"]), 0, &asked, &a_reply, 600, &mut out).unwrap();
     let header = Header::parse(&out).unwrap();

@@ -8,9 +8,10 @@ mod pointers;
 #[path = "../support/mod.rs"]
 mod support;
 
-use dns64::rewrite::Asked;
+use dns64::rewrite::ClientQuery;
 use dns64::rule::{
-    Mapping, OnAaaaError, Policy, Spread, Step, Treatment, failed_validation, next_step, strip, synthesize,
+    AaaaPolicy, Mapping, OnAaaaError, Policy, PrefixChoice, Step, failed_validation, next_step, strip,
+    synthesize,
 };
 use dns64::wire::{Header, Message, Name, Question, rcode, rtype};
 use dns64::{Prefix, Range, reverse};
@@ -26,9 +27,9 @@ fn policy(prefixes: &[&str]) -> Policy {
 }
 
 /// The step after a reply with these records to `www.example.com AAAA`.
-fn step(policy: &Policy, asked: &Asked, rcode: u8, records: &[&str]) -> Step {
+fn step(policy: &Policy, asked: &ClientQuery, rcode: u8, records: &[&str]) -> Step {
     let octets = reply(1, "www.example.com AAAA", rcode, records);
-    next_step(policy, Treatment::Rule, asked, Some(&Message::parse(&octets).unwrap()))
+    next_step(policy, AaaaPolicy::Rule, asked, Some(&Message::parse(&octets).unwrap()))
 }
 
 fn default_step(rcode: u8, records: &[&str]) -> Step {
@@ -59,11 +60,12 @@ fn synthesized(policy: &Policy, records: &[&str]) -> Vec<String> {
 
 #[test]
 fn section_7_1_and_7_2_ipv6_network_to_ipv4_internet() {
-    // The example puts a documentation address under the well-known prefix, which RFC 6052 3.1 forbids on real hosts.
+    // The example puts a documentation address under the well-known prefix, which RFC 6052 3.1 forbids on
+    // real hosts.
     let policy = policy(&["64:ff9b::/96"]);
     let h2 = asked("h2.example.com AAAA");
     let empty = reply(1, "h2.example.com AAAA", 0, &["ns example.com 3600 SOA 3600"]);
-    let next = next_step(&policy, Treatment::Rule, &h2, Some(&Message::parse(&empty).unwrap()));
+    let next = next_step(&policy, AaaaPolicy::Rule, &h2, Some(&Message::parse(&empty).unwrap()));
     assert_eq!(next, Step::AskA { ttl_cap_s: 3600 });
     let (_, answer) =
         synthesis(&policy, "h2.example.com AAAA", 3600, 0, &["an h2.example.com 300 A 192.0.2.1"]);
@@ -97,10 +99,10 @@ proptest! {
     fn any_reply_is_handled_without_a_panic(octets in any_message(), room in 0usize..600, turn: usize) {
         let (mut policy, asked) = (policy(&["2001:db8::/96", "64:ff9b::/96"]), asked("www.example.com AAAA"));
         let message = Message::parse(&octets).unwrap();
-        let _ = next_step(&policy, Treatment::Rule, &asked, Some(&message));
-        let always = next_step(&policy, Treatment::Always, &asked, Some(&message));
+        let _ = next_step(&policy, AaaaPolicy::Rule, &asked, Some(&message));
+        let always = next_step(&policy, AaaaPolicy::Always, &asked, Some(&message));
         prop_assert_ne!(always, Step::StripExcluded);
-        policy.spread = if turn % 3 == 0 { Spread::All } else { Spread::Rotated };
+        policy.spread = if turn % 3 == 0 { PrefixChoice::All } else { PrefixChoice::Rotated };
         let mut out = vec![0; room];
         for written in [
             synthesize(&policy, turn, &asked, &message, 600, &mut out).map(|(written, _)| written),
@@ -139,7 +141,7 @@ proptest! {
 fn the_default_policy_is_the_rfcs() {
     let policy = Policy::default();
     assert_eq!(policy.prefixes, [Prefix::WELL_KNOWN]);
-    assert_eq!((policy.spread, policy.on_aaaa_error), (Spread::All, OnAaaaError::Synthesize));
+    assert_eq!((policy.spread, policy.on_aaaa_error), (PrefixChoice::All, OnAaaaError::Synthesize));
     assert!(policy.strict_well_known && !policy.synthesize_with_cd && policy.mappings.is_empty());
     assert_eq!(policy.excluded, ["::ffff:0:0/96".parse::<Range>().unwrap()]);
 }

@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use dns64::rewrite::Asked;
+use dns64::rewrite::ClientQuery;
 use dns64::wire::{CLASS_IN, Edns, Header, Message, Name, Question, Section, Writer, rtype};
 
 pub fn name(text: &str) -> Name {
@@ -41,8 +41,8 @@ pub fn question(words: &str) -> Question {
 }
 
 /// A client's question with RD set.
-pub fn asked(words: &str) -> Asked {
-    Asked {
+pub fn asked(words: &str) -> ClientQuery {
+    ClientQuery {
         id: 0x1234,
         question: question(words),
         recursion_desired: true,

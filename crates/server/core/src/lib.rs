@@ -1,0 +1,26 @@
+//! The DNS64 forwarder dns64d as a state machine without sockets, files, threads or clock.
+//!
+//! A client's message takes this way: `screen` -> `buckets`, `cookies` -> `local` -> view -> `cache` ->
+//! `inflight` -> `upstreams` -> [`dns64::rule`] -> `answer`. `machine` leads the message that way. The caller tells the
+//! machine the time, hands it the octets, and sends what it writes.
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod buckets;
+pub mod cache;
+pub mod client;
+pub mod cookies;
+pub mod domains;
+pub mod ede;
+pub mod ids;
+pub mod inflight;
+pub mod local;
+pub mod machine;
+pub mod screen;
+pub mod settings;
+pub mod stats;
+pub mod upstreams;
+
+pub use machine::{Machine, Output};
+pub use settings::Settings;
+pub use stats::Stats;

@@ -1,0 +1,86 @@
+//! Clients' messages: which of them become jobs.
+
+use dns64::rewrite::ClientQuery;
+use dns64::wire::{CLASS_IN, Header, Message, rcode, rtype};
+
+use super::{Machine, Output};
+use crate::client::{Client, Query};
+use crate::ede::code;
+use crate::inflight::{Event, Job, State};
+use crate::screen::{Refusal, Verdict, screen};
+use crate::settings::View;
+use crate::stats::Stats;
+
+impl Machine {
+    /// Takes a message from a client.
+    pub fn handle_client(&mut self, now_ns: u64, client: Client, message: &[u8], out: &mut impl Output) {
+        self.stats.client_messages += 1;
+        self.recall.until_ns = u64::MAX;
+        match screen(&self.settings, client.address, message) {
+            Verdict::Drop => {
+                self.stats.dropped += 1;
+                out.no_answer(&client);
+            }
+            Verdict::Refuse(refusal) => self.client_side.refuse(&client, &refusal, &mut self.stats, out),
+            Verdict::Take { mut query, cookie } => {
+                let Ok(client_cookie) = self.client_side.client_cookie(now_ns, &client, cookie) else {
+                    return self.client_side.refuse(&client, &malformed(message), &mut self.stats, out);
+                };
+                if let Some(edns) = &mut query.edns {
+                    edns.cookie = client_cookie;
+                }
+                self.begin(now_ns, &client, query, out);
+            }
+        }
+    }
+
+    /// Answers a query, or begins a job for it.
+    fn begin(&mut self, now_ns: u64, client: &Client, query: Query, out: &mut impl Output) {
+        let (client_side, stats) = (&mut self.client_side, &mut self.stats);
+        if client.channel.is_udp() && !client_side.within_rate(now_ns, client, &query, stats, out) {
+            return;
+        }
+        stats.accepted += 1;
+        if self.upstream_side.came_back(&query.asked.question, out) {
+            let causes = [Some(code::NETWORK_ERROR), None];
+            return client_side.fail(now_ns, client, &query, causes, stats, out);
+        }
+        let number = self.settings.view_of(client);
+        if client_side.answer_locally(now_ns, client, &query, number, stats, out) {
+            return;
+        }
+        let view = &self.settings.views[number];
+        let state = State::first(view, &query.asked);
+        count_policy(view, &query.asked, state, stats);
+        let deadline_ns = now_ns + self.settings.asking.deadline_ns;
+        let stale_at_ns = self.recall.stale_at_ns(now_ns);
+        let job = Job::new(*client, query, number, state, deadline_ns, stale_at_ns);
+        match self.jobs.begin(job) {
+            Some(slot) => self.advance(now_ns, slot, Event::Query, out),
+            // One slot more than jobs may wait is there for the job that begins.
+            None => debug_assert!(false, "no slot for a job"),
+        }
+    }
+}
+
+/// Counts why the DNS64 rule has no part in a AAAA question.
+fn count_policy(view: &View, asked: &ClientQuery, state: State, stats: &mut Stats) {
+    let question = &asked.question;
+    if question.qtype != rtype::AAAA || question.qclass != CLASS_IN || state == State::NeedsAaaa {
+        return;
+    }
+    let by_policy = view.rule.is_none() || view.never.covers(&question.name);
+    let counter = if by_policy { &mut stats.passed_policy } else { &mut stats.passed_validating };
+    *counter += 1;
+}
+
+fn malformed(message: &[u8]) -> Refusal {
+    let parsed = Message::parse(message);
+    Refusal {
+        header: Header::parse(message).unwrap_or_default(),
+        question: parsed.ok().map(|message| message.question()),
+        rcode: rcode::FORMERR.into(),
+        edns: true,
+        extended_error: None,
+    }
+}

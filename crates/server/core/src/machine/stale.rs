@@ -1,0 +1,154 @@
+//! Answers after their end of life, where no fresh one can be had (RFC 8767).
+
+use dns64::wire::{Message, rcode, rtype};
+
+use super::client_side::Origin;
+use super::recall::Recall;
+use super::{Machine, Output};
+use crate::answer::ExtendedErrors;
+use crate::ede::code;
+use crate::inflight::{Event, Job, Next, State, UpstreamQuery};
+use crate::settings::Settings;
+
+/// Which stale answers may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allowed {
+    /// Each of them.
+    All,
+    /// Those without synthesized addresses.
+    Native,
+}
+
+impl Machine {
+    /// Gives stale answers to the clients that have waited long enough for fresh ones. The lookups go on.
+    pub(super) fn serve_waiting_stale(&mut self, now_ns: u64, out: &mut impl Output) {
+        while let Some((slot, due_ns)) = self.jobs.first_young() {
+            if due_ns > now_ns {
+                return;
+            }
+            self.jobs.grow_old(slot);
+            if self.answer_stale(now_ns, slot, Allowed::All, out) {
+                self.end_job(slot);
+            }
+        }
+    }
+
+    /// Answers a job from what is remembered, whatever its age; false where that is not enough. The job stays as it is.
+    pub(super) fn answer_stale(
+        &mut self,
+        now_ns: u64,
+        slot: usize,
+        allowed: Allowed,
+        out: &mut impl Output,
+    ) -> bool {
+        let Some(job) = self.jobs.get(slot) else { return false };
+        let Some((state, strip)) = self.recall.stale_answer(now_ns, &self.settings, job, allowed) else {
+            return false;
+        };
+        let Ok(reply) = &Message::parse(&self.recall.octets) else { return false };
+        let nxdomain = reply.header.rcode() == rcode::NXDOMAIN;
+        let mut notes = ExtendedErrors::none();
+        notes.say(if nxdomain { code::STALE_NXDOMAIN_ANSWER } else { code::STALE_ANSWER });
+        self.stats.stale_answers += 1;
+        let origin = Origin { state, reply, strip, notes };
+        self.client_side.answer(now_ns, job, origin, &mut self.stats, out);
+        true
+    }
+}
+
+impl Recall {
+    /// When a job that begins now is given a stale answer, if there is one.
+    pub fn stale_at_ns(&self, now_ns: u64) -> u64 {
+        let stale = self.caching.stale.filter(|_| self.cache.keeps());
+        stale.map_or(u64::MAX, |stale| now_ns + stale.client_timer_ns)
+    }
+
+    /// Leads a job from its state on by what is remembered alone, to a reply that answers it. Returns the state whose
+    /// question that reply answers, and whether excluded AAAA records are taken out; the reply is in [`Recall::octets`].
+    fn stale_answer(
+        &mut self,
+        now_ns: u64,
+        settings: &Settings,
+        job: &Job,
+        allowed: Allowed,
+    ) -> Option<(State, bool)> {
+        let (view, asked) = (&settings.views[job.view], &job.query.asked);
+        let mut state = job.state;
+        loop {
+            if !self.get_stale(now_ns, &state.query(asked, &settings.routes)) {
+                return None;
+            }
+            let reply = Message::parse(&self.octets).ok()?;
+            // Nothing is asked upstream, so nothing can be too late.
+            match state.next(view, asked, true, Event::Reply(&reply)) {
+                Next::Ask(next) if allowed == Allowed::All => state = next,
+                Next::Answer { strip, .. } => return Some((state, strip)),
+                Next::Ask(_) | Next::Fail(_) => return None,
+            }
+        }
+    }
+
+    /// Looks for a reply that may be given in spite of its age (RFC 8767 5); its TTLs are set so.
+    fn get_stale(&mut self, now_ns: u64, query: &UpstreamQuery) -> bool {
+        let Some(stale) = self.caching.stale.filter(|_| query.is_shared()) else { return false };
+        let Some(found) = self.cache.get(&query.key(), now_ns, &mut self.octets) else { return false };
+        if found.stale_s > stale.age_max_s {
+            return false;
+        }
+        if found.ttl_left_s == 0 {
+            raise_ttls(&mut self.octets, stale.ttl_s);
+        }
+        true
+    }
+}
+
+/// Sets every TTL that is lower to `ttl_s`; the fields of OPT are no TTL.
+fn raise_ttls(message: &mut [u8], ttl_s: u32) {
+    let mut places = [0; 64];
+    loop {
+        // Found first, written then: the message cannot be read and changed at once.
+        let found = {
+            let Ok(parsed) = Message::parse(message) else { return };
+            let start = message.as_ptr() as usize;
+            let records = parsed.records().map_while(Result::ok);
+            let low = records.filter(|record| record.rtype != rtype::OPT && record.ttl < ttl_s);
+            let mut found = 0;
+            for (place, record) in places.iter_mut().zip(low) {
+                // Before RDATA stand the TTL and two octets of its length.
+                *place = record.rdata.as_ptr() as usize - start - 6;
+                found += 1;
+            }
+            found
+        };
+        for &place in &places[..found] {
+            message[place..place + 4].copy_from_slice(&ttl_s.to_be_bytes());
+        }
+        if found < places.len() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dns64::wire::{CLASS_IN, Header, Name, Question, Section, Writer};
+
+    #[test]
+    fn low_ttls_are_raised_and_others_are_not() {
+        let question =
+            Question { name: Name::from_text("a.test").unwrap(), qtype: rtype::A, qclass: CLASS_IN };
+        let mut buffer = [0; 4096];
+        let mut writer = Writer::new(&mut buffer, 1, Header::QR, &question).unwrap();
+        for number in 0..100u8 {
+            let ttl_s = if number % 2 == 0 { 0 } else { 300 };
+            writer.record(Section::Answer, &question.name, rtype::A, CLASS_IN, ttl_s, &[number; 4]).unwrap();
+        }
+        let length = writer.finish();
+        raise_ttls(&mut buffer[..length], 30);
+        let ttls: Vec<u32> =
+            Message::parse(&buffer[..length]).unwrap().answers().map(|record| record.ttl).collect();
+        assert_eq!(ttls, [30, 300].repeat(50));
+        raise_ttls(&mut [0xff; 40], 30);
+    }
+}

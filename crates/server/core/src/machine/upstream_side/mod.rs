@@ -1,0 +1,184 @@
+//! What is asked upstream: lookups, their tries, and the replies that belong to them.
+
+mod matching;
+mod tries;
+
+use std::sync::Arc;
+
+use dns64::wire::Question;
+use siphasher::sip::SipHasher13;
+
+use super::{Loops, Notice, Output, Shared};
+use crate::cookies::UpstreamCookies;
+use crate::ede::code;
+use crate::ids::{Ids, Random};
+use crate::inflight::chain::List;
+use crate::inflight::{Lookup, Lookups, TryTransport, UpstreamQuery};
+use crate::settings::Settings;
+use crate::upstreams::{PAUSE_NS, Upstreams};
+
+/// The side of a machine that faces the upstream servers.
+pub(super) struct UpstreamSide {
+    settings: Arc<Settings>,
+    pub lookups: Lookups,
+    pub upstreams: Upstreams,
+    ids: Ids,
+    cookies: UpstreamCookies,
+    random: Random,
+    hash: Hash,
+    pub loops: Arc<Loops>,
+    loops_seen: u32,
+}
+
+/// Why a lookup cannot be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotAsked {
+    /// No upstream server has room, or none is left to try.
+    NoServer,
+    /// No ID is free.
+    NoId,
+}
+
+impl NotAsked {
+    /// The extended error that says so.
+    pub fn cause(self) -> u16 {
+        match self {
+            Self::NoServer => code::NO_REACHABLE_AUTHORITY,
+            Self::NoId => code::OTHER,
+        }
+    }
+}
+
+/// What equal lookups have in common, as a keyed hash: nobody outside can make two names collide.
+struct Hash(SipHasher13);
+
+impl Hash {
+    fn new(random: &mut Random) -> Self {
+        let mut key = [0; 16];
+        key.copy_from_slice(&random.seed()[..16]);
+        Self(SipHasher13::new_with_key(&key))
+    }
+
+    fn of(&self, query: &UpstreamQuery) -> u64 {
+        self.0.hash(query.key().as_octets())
+    }
+}
+
+impl UpstreamSide {
+    /// `seed` is the secret that IDs, ports and spellings are drawn from.
+    pub fn new(settings: Arc<Settings>, shared: &Shared, seed: [u8; 32]) -> Self {
+        let mut random = Random::new(seed);
+        Self {
+            lookups: Lookups::new(settings.in_flight),
+            upstreams: Upstreams::new(&settings),
+            ids: Ids::new(settings.in_flight),
+            cookies: UpstreamCookies::new(settings.upstreams.len(), random.seed()),
+            hash: Hash::new(&mut random),
+            random,
+            loops: shared.loops.clone(),
+            loops_seen: 0,
+            settings,
+        }
+    }
+
+    /// Whether a question is one that we sent ourselves to see whether it comes back.
+    pub fn came_back(&self, question: &Question, out: &mut impl Output) -> bool {
+        let Some(upstream) = self.loops.upstream_of(&question.name) else { return false };
+        if self.loops.report(upstream) {
+            out.notice(Notice::Loop(upstream));
+        }
+        true
+    }
+
+    /// What a query has in common with equal ones; `None` where each client's is its own.
+    pub fn shared_hash(&self, query: &UpstreamQuery) -> Option<u64> {
+        query.is_shared().then(|| self.hash.of(query))
+    }
+
+    /// The server for a new lookup: the one that is given, or one of the query's group.
+    pub fn choose(
+        &mut self,
+        now_ns: u64,
+        query: &UpstreamQuery,
+        given: Option<usize>,
+    ) -> Result<usize, NotAsked> {
+        self.leave_loops_out();
+        match given {
+            Some(upstream) => Ok(upstream),
+            None => self.upstreams.choose(query.group, now_ns, &mut self.random).ok_or(NotAsked::NoServer),
+        }
+    }
+
+    fn leave_loops_out(&mut self) {
+        let epoch = self.loops.epoch();
+        if epoch != self.loops_seen {
+            self.loops_seen = epoch;
+            self.loops.found().for_each(|upstream| self.upstreams.leave_out(upstream));
+        }
+    }
+
+    /// A new lookup without a try, where there is room for one.
+    pub fn insert(
+        &mut self,
+        now_ns: u64,
+        query: &UpstreamQuery,
+        shared: Option<u64>,
+        deadline_ns: u64,
+        upstream: usize,
+    ) -> Option<u16> {
+        let lookup = Lookup {
+            query: *query,
+            shared,
+            deadline_ns,
+            tries_left: self.settings.asking.tries,
+            mismatches: 0,
+            upstream,
+            way: TryTransport::None,
+            id: 0,
+            sent_ns: now_ns,
+            case_bits: [0; 32],
+            waiters: List::default(),
+        };
+        self.lookups.insert(lookup, now_ns + self.settings.asking.timeout_ns)
+    }
+
+    /// Ends a lookup that nobody waits for any more, where there is no room for those that somebody needs.
+    pub fn abandon(&mut self, slot: u16) {
+        let unwanted = |lookup: &Lookup| lookup.waiters.is_empty();
+        if self.lookups.room() == 0 && self.lookups.get(slot).is_some_and(unwanted) {
+            self.end_try(slot);
+            self.lookups.remove(slot);
+        }
+    }
+
+    /// Whether another server of the group may be asked instead of the one that was.
+    pub fn may_ask_another(&self, now_ns: u64, slot: u16) -> bool {
+        let several = |lookup: &Lookup| self.upstreams.group_len(lookup.query.group) > 1;
+        self.lookups.get(slot).is_some_and(several) && self.may_try_again(now_ns, slot)
+    }
+
+    /// The time within which 95 of 100 answers of a lookup's server come.
+    pub fn usual_ns(&self, slot: u16) -> Option<u64> {
+        self.lookups.get(slot).map(|lookup| self.upstreams.usual_ns(lookup.upstream))
+    }
+
+    /// Leaves out a server at whose address nothing listens; false where that changes nothing for its lookups, because no
+    /// other server does its task.
+    pub fn pause(&mut self, now_ns: u64, upstream: usize, out: &mut impl Output) -> bool {
+        if !self.upstreams.contains(upstream) || self.upstreams.is_alone(upstream) {
+            return false;
+        }
+        if self.upstreams.pause(upstream, now_ns, PAUSE_NS) {
+            out.notice(Notice::UpstreamDown(upstream));
+        }
+        true
+    }
+
+    /// Whether a lookup's try went out from this socket, and another server may answer instead.
+    pub fn is_replaceable(&self, slot: u16, upstream: usize, socket: usize) -> bool {
+        self.lookups.get(slot).is_some_and(|lookup| {
+            let here = lookup.upstream == upstream && lookup.way == TryTransport::Udp { socket };
+            here && self.upstreams.group_len(lookup.query.group) > 1
+        })
+    }
+}

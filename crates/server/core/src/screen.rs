@@ -1,0 +1,198 @@
+//! Policy: which client messages become queries, and what the others are told.
+
+use std::net::SocketAddr;
+
+use dns64::rewrite::ClientQuery;
+use dns64::wire::{Edns, Header, Message, Question, rcode};
+use dns64::wire::{Options, option_code};
+
+use crate::client::{ClientEdns, Query};
+use crate::ede::code;
+use crate::settings::Settings;
+
+/// What becomes of a client's message.
+#[derive(Debug)]
+pub enum Verdict<'m> {
+    /// Nothing: it must not be answered.
+    Drop,
+    /// It is answered at once with an error.
+    Refuse(Refusal),
+    /// It is a query.
+    Take {
+        /// The query. Its cookie is still to be judged.
+        query: Query,
+        /// Its COOKIE option.
+        cookie: Option<&'m [u8]>,
+    },
+}
+
+/// An error for a message that does not become a query.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The header of the message.
+    pub header: Header,
+    /// Its question, if it could be read.
+    pub question: Option<Question>,
+    /// The RCODE, with its upper bits.
+    pub rcode: u16,
+    /// The message had an OPT record, so the error needs one (RFC 6891 6.1.1).
+    pub edns: bool,
+    /// Why, as an extended error (RFC 8914).
+    pub extended_error: Option<u16>,
+}
+
+const QTYPE_IXFR: u16 = 251;
+const QTYPE_AXFR: u16 = 252;
+
+/// Judges a message, in this order:
+///
+/// 1. shorter than a header, an answer (QR), from port 0, or from one of our own upstream sockets: dropped;
+/// 2. from an address outside the allow-list: REFUSED;
+/// 3. an opcode other than QUERY: NOTIMP (RFC 1035 4.1.1);
+/// 4. no or several questions (RFC 9619), octets that cannot be read, several OPT records (RFC 6891 6.1.1): FORMERR;
+/// 5. an EDNS version above 0: BADVERS (RFC 6891 6.1.3);
+/// 6. a zone transfer, which is no single answer: NOTIMP.
+pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> Verdict<'m> {
+    let Ok(header) = Header::parse(message) else { return Verdict::Drop };
+    // Answers and our own queries would be answered for ever; port 0 cannot be sent to.
+    if header.has(Header::QR) || from.port() == 0 || settings.own_sockets.binary_search(&from).is_ok() {
+        return Verdict::Drop;
+    }
+    let parsed = Message::parse(message);
+    let edns = parsed.as_ref().map(Message::edns);
+    let refuse = |rcode: u16, extended_error: Option<u16>| {
+        Verdict::Refuse(Refusal {
+            header,
+            question: parsed.as_ref().ok().map(|message| message.question()),
+            rcode,
+            edns: matches!(edns, Ok(Ok(Some(_)))),
+            extended_error,
+        })
+    };
+    if !settings.allow.iter().any(|range| range.contains(from.ip().to_canonical())) {
+        return refuse(rcode::REFUSED.into(), Some(code::PROHIBITED));
+    }
+    if header.opcode() != 0 {
+        return refuse(rcode::NOTIMP.into(), None);
+    }
+    let (Ok(parsed), Ok(Ok(edns))) = (&parsed, &edns) else { return refuse(rcode::FORMERR.into(), None) };
+    if edns.is_some_and(|edns| edns.version > 0) {
+        return refuse(rcode::BADVERS, None);
+    }
+    if matches!(parsed.qtype, QTYPE_IXFR | QTYPE_AXFR) {
+        return refuse(rcode::NOTIMP.into(), Some(code::NOT_SUPPORTED));
+    }
+    take(parsed, *edns)
+}
+
+fn take<'m>(message: &Message<'m>, edns: Option<Edns>) -> Verdict<'m> {
+    let header = message.header;
+    let options = if edns.is_some() { Options::of(message) } else { Options::new(&[]) };
+    let dnssec_ok = edns.is_some_and(|edns| edns.dnssec_ok);
+    let query = Query {
+        asked: ClientQuery {
+            id: header.id,
+            question: message.question(),
+            recursion_desired: header.has(Header::RD),
+            checking_disabled: header.has(Header::CD),
+            dnssec_ok,
+        },
+        wants_ad: dnssec_ok || header.has(Header::AD),
+        edns: edns.map(|edns| ClientEdns {
+            payload_octets: edns.payload_octets,
+            cookie: None,
+            keepalive: options.find(option_code::KEEPALIVE).is_some(),
+            padding: options.find(option_code::PADDING).is_some(),
+        }),
+    };
+    Verdict::Take { query, cookie: options.find(option_code::COOKIE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dns64::wire::{CLASS_IN, Name, Writer, rtype};
+
+    const LOOPBACK: &str = "[::1]:5300";
+
+    fn query(flags: u16, qtype: u16, edns_versions: &[u8]) -> Vec<u8> {
+        let mut buffer = vec![0; 512];
+        let question = Question { name: Name::from_text("www.example").unwrap(), qtype, qclass: CLASS_IN };
+        let mut writer = Writer::new(&mut buffer, 7, flags, &question).unwrap();
+        for &version in edns_versions {
+            writer
+                .edns(&Edns { payload_octets: 4096, extended_rcode: 0, version, dnssec_ok: true }, &[])
+                .unwrap();
+        }
+        let length = writer.finish();
+        buffer.truncate(length);
+        buffer
+    }
+
+    fn judge<'m>(from: &str, message: &'m [u8]) -> Verdict<'m> {
+        let own_sockets = ["[::1]:999".parse().unwrap()].into();
+        screen(&Settings { own_sockets, ..Settings::default() }, from.parse().unwrap(), message)
+    }
+
+    fn rcode_for(from: &str, message: &[u8]) -> u16 {
+        match judge(from, message) {
+            Verdict::Refuse(refusal) => refusal.rcode,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_query_is_taken_with_its_flags() {
+        let message = query(Header::RD | Header::CD, rtype::AAAA, &[0]);
+        let Verdict::Take { query: taken, cookie: None } = judge(LOOPBACK, &message) else { panic!() };
+        assert_eq!((taken.asked.id, taken.edns.unwrap().payload_octets), (7, 4096));
+        assert!(taken.asked.recursion_desired && taken.asked.checking_disabled && taken.asked.dnssec_ok);
+        assert!(taken.wants_ad, "DO says it too");
+        let plain = query(0, 65, &[]);
+        let Verdict::Take { query: taken, .. } = judge(LOOPBACK, &plain) else { panic!() };
+        assert!(taken.edns.is_none() && !taken.wants_ad);
+    }
+
+    #[test]
+    fn what_must_not_be_answered_is_dropped() {
+        for (from, message) in [
+            (LOOPBACK, query(Header::QR, rtype::A, &[])),
+            ("192.0.2.1:5300", query(Header::QR, rtype::A, &[])),
+            (LOOPBACK, vec![0; 11]),
+            (LOOPBACK, vec![]),
+            ("[::1]:0", query(0, rtype::A, &[])),
+            ("[::1]:999", query(0, rtype::A, &[])),
+        ] {
+            assert!(matches!(judge(from, &message), Verdict::Drop), "{from} {message:02x?}");
+        }
+    }
+
+    #[test]
+    fn strangers_are_refused_and_neighbours_are_not() {
+        let message = query(0, rtype::A, &[0]);
+        for stranger in ["192.0.2.1:5300", "[2001:db8::1]:5300", "[::ffff:192.0.2.1]:5300"] {
+            let Verdict::Refuse(refusal) = judge(stranger, &message) else { panic!("{stranger}") };
+            assert_eq!(refusal.rcode, 5);
+            assert!(refusal.edns && refusal.question.is_some());
+        }
+        for neighbour in ["127.0.0.1:1", "10.1.2.3:1", "[fe80::1]:1", "[fd00::1]:1", "[::ffff:10.0.0.1]:1"] {
+            assert!(matches!(judge(neighbour, &message), Verdict::Take { .. }), "{neighbour}");
+        }
+    }
+
+    #[test]
+    fn each_fault_has_its_rcode() {
+        assert_eq!(rcode_for(LOOPBACK, &query(4 << 11, rtype::A, &[])), 4, "NOTIFY");
+        assert_eq!(rcode_for(LOOPBACK, &query(0, rtype::A, &[1])), 16, "EDNS version 1");
+        assert_eq!(rcode_for(LOOPBACK, &query(0, rtype::A, &[0, 0])), 1, "two OPT records");
+        assert_eq!(rcode_for(LOOPBACK, &query(0, QTYPE_AXFR, &[])), 4, "AXFR");
+        assert_eq!(rcode_for(LOOPBACK, &[0; 12]), 1, "no question");
+        let mut several = query(0, rtype::A, &[]);
+        several[5] = 2;
+        assert_eq!(rcode_for(LOOPBACK, &several), 1, "two questions");
+        let whole = query(0, rtype::A, &[0]);
+        for length in 12..whole.len() {
+            assert_eq!(rcode_for(LOOPBACK, &whole[..length]), 1, "cut at {length}");
+        }
+    }
+}

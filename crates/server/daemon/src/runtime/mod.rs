@@ -1,0 +1,401 @@
+//! The sockets and threads around the machines, and how they change while they run.
+
+mod board;
+mod bypass;
+mod error;
+mod generation;
+mod inbox;
+mod judging;
+mod listening;
+mod observer;
+mod outlet;
+mod readings;
+mod rooms;
+mod service;
+mod sockets;
+mod token;
+mod worker;
+
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use server_core::buckets::Buckets;
+use server_core::cache::{Cache, Flush};
+use server_core::machine::Shared;
+use server_core::settings::Settings;
+use server_core::stats::Stats;
+use streams::{ServerTls, Streams};
+use sys::given::GivenSocket;
+
+use crate::config::{Config, ListenProtocol};
+use crate::snapshot::{Metric, UpstreamState};
+use board::{Report, SharedReport};
+use bypass::{Bypass, Queries, Rings};
+pub use error::ServerError;
+use inbox::{Event, Inbox};
+use judging::Validator;
+use listening::{Listening, Plan, stream_limits};
+pub use observer::Services;
+use rooms::{start_streams, stream_upstreams};
+pub use service::Service;
+use worker::{NextGeneration, Worker};
+
+/// Threads at most: their numbers have eight bits in the tokens of the streams.
+const THREADS_MAX: usize = 256;
+/// How long the threads may take to go by another configuration, before it is said to be in force all the
+/// same.
+const ADOPTION: Duration = Duration::from_secs(2);
+
+/// To be called when a thread ends, whatever the reason.
+pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
+
+/// The running server: its threads with their sockets, and the machine of each thread.
+pub struct Server {
+    workers: Vec<RunningWorker>,
+    streams: Streams,
+    judging: Validator,
+    bypass: Option<Bypass>,
+    config: Config,
+    shared: Shared,
+    listening: Vec<Listening>,
+    addresses: Vec<(ListenProtocol, SocketAddr)>,
+    generation: u64,
+    /// Sockets of the service manager that no address of the configuration wanted, for the next one.
+    given: Vec<GivenSocket>,
+}
+
+struct RunningWorker {
+    thread: JoinHandle<Result<Stats, ServerError>>,
+    inbox: Arc<Inbox>,
+    board: Arc<SharedReport>,
+}
+
+impl Server {
+    /// Opens all sockets and starts the threads. `given` are sockets of the service manager, which are used
+    /// where their address is one of the configuration's. `on_end` is called by every thread that ends,
+    /// whatever the reason.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on, an upstream server without a route, a certificate that cannot
+    /// be used, or a limit of the system.
+    pub fn start(
+        config: &Config,
+        mut given: Vec<GivenSocket>,
+        services: &Services,
+        on_end: &OnEnd,
+    ) -> Result<Self, ServerError> {
+        let threads = threads(config)?;
+        let inboxes: Arc<[Arc<Inbox>]> = (0..threads)
+            .map(|_| Inbox::new().map(Arc::new))
+            .collect::<io::Result<_>>()
+            .map_err(|error| ServerError::System("make an eventfd", error))?;
+        // Before the threads that hear the network: these need no such capabilities.
+        let (bypass, rings) = Bypass::open(config, threads, &services.log)?;
+        let streams = start_streams(&inboxes)?;
+        let plan = Plan::open(config, &[], threads, &mut given)?;
+        let shared = Shared::new(&config.settings, config.cache_octets, seed()?);
+        let mut server = Self {
+            workers: Vec::new(),
+            streams,
+            judging: Validator::new(inboxes.clone()),
+            bypass,
+            config: config.clone(),
+            shared,
+            listening: Vec::new(),
+            addresses: Vec::new(),
+            generation: 0,
+            given,
+        };
+        let adoptions = server.prepare(config, plan, threads, 0)?;
+        let parts = adoptions.into_iter().zip(rings).zip(inboxes.iter());
+        for (number, ((first, rings), inbox)) in parts.enumerate() {
+            match server.spawn(number, first, rings, inbox, services, on_end.clone()) {
+                Ok(worker) => server.workers.push(worker),
+                Err(error) => {
+                    let _ = server.stop();
+                    return Err(error);
+                }
+            }
+        }
+        server.listen_past_stack();
+        Ok(server)
+    }
+
+    /// The addresses it answers on, with the ports that were free where the configuration left the choice.
+    pub fn addresses(&self) -> &[(ListenProtocol, SocketAddr)] {
+        &self.addresses
+    }
+
+    /// The number of worker threads; a reload does not change it.
+    pub fn threads(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Goes on with another configuration, without losing a query: what has begun ends with the old one. The
+    /// number of threads and their processors stay. What the cache holds stays unless other servers are asked
+    /// from now on.
+    ///
+    /// # Errors
+    /// As [`Server::start`]; the old configuration goes on then.
+    pub fn reload(&mut self, config: &Config) -> Result<(), ServerError> {
+        let threads = self.workers.len();
+        let mut given = std::mem::take(&mut self.given);
+        let plan = Plan::open(config, &self.listening, threads, &mut given);
+        self.given = given;
+        let shared = self.shared_for(config)?;
+        let before = std::mem::replace(&mut self.shared, shared);
+        match self.prepare(config, plan?, threads, self.generation + 1) {
+            Ok(adoptions) => {
+                self.generation += 1;
+                self.config = config.clone();
+                self.bypass.iter().for_each(Bypass::stop_repeating);
+                for (worker, adoption) in self.workers.iter().zip(adoptions) {
+                    worker.inbox.push(Event::Adopt(Box::new(adoption)));
+                }
+                // Only now: the workers know the listeners when the first query comes.
+                self.listen_past_stack();
+                // What is asked after this has been told must not be answered by the old one. A thread that
+                // does not get its processor holds up nobody for ever.
+                let deadline = Instant::now() + ADOPTION;
+                for worker in &self.workers {
+                    worker.inbox.wait_adopted(self.generation, deadline);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.shared = before;
+                Err(error)
+            }
+        }
+    }
+
+    /// What all threads counted so far; up to a tenth of a second old.
+    pub fn stats(&self) -> Stats {
+        self.reports().fold(Stats::default(), |mut total, report| {
+            total += report.stats;
+            total
+        })
+    }
+
+    /// How the upstream servers do, in the order of the configuration.
+    pub fn upstreams(&self) -> Vec<UpstreamState> {
+        let mut states: Vec<UpstreamState> = self
+            .config
+            .upstreams
+            .iter()
+            .map(|upstream| UpstreamState { address: upstream.to_string(), ..UpstreamState::default() })
+            .collect();
+        for report in self.reports().filter(|report| report.generation == self.generation) {
+            for (state, counts) in states.iter_mut().zip(&report.upstreams) {
+                state.queries += counts.queries;
+                state.answers += counts.answers;
+                state.timeouts += counts.timeouts;
+                state.in_flight += counts.in_flight as u64;
+                state.srtt_ns = state.srtt_ns.max(counts.srtt_ns);
+                state.down |= counts.down;
+            }
+        }
+        states
+    }
+
+    /// The cache in force, which all threads share; a reload may replace it.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.shared.cache
+    }
+
+    /// Forgets entries of the cache, and what was made of them; returns how many entries.
+    pub fn forget(&self, what: &Flush) -> usize {
+        let forgotten = self.shared.cache.flush(what);
+        self.bypass.iter().for_each(Bypass::forget);
+        forgotten
+    }
+
+    /// What the streams and the validation did.
+    pub fn readings(&self) -> Vec<Metric> {
+        let mut readings = readings::stream_readings(&self.streams.counts());
+        readings.extend(self.judging.readings());
+        readings.extend(self.bypass.iter().flat_map(Bypass::readings));
+        readings
+    }
+
+    /// Ends all threads and returns what they counted.
+    ///
+    /// # Errors
+    /// The first error of a thread that had ended by itself.
+    pub fn stop(self) -> Result<Stats, ServerError> {
+        for worker in &self.workers {
+            worker.inbox.push(Event::Stop);
+        }
+        let mut total = Ok(Stats::default());
+        for worker in self.workers {
+            let ended = worker.thread.join().unwrap_or_else(|_| {
+                Err(ServerError::System("go on", io::Error::other("a thread panicked; please report this")))
+            });
+            match (&mut total, ended) {
+                (Ok(total), Ok(stats)) => *total += stats,
+                (total @ Ok(_), Err(error)) => *total = Err(error),
+                (Err(_), _) => {}
+            }
+        }
+        self.streams.stop();
+        total
+    }
+
+    fn listen_past_stack(&self) {
+        if let Some(bypass) = &self.bypass {
+            bypass.listen(&self.addresses);
+            bypass.repeat(&self.config, self.generation);
+        }
+    }
+
+    fn reports(&self) -> impl Iterator<Item = Report> + '_ {
+        self.workers.iter().map(|worker| worker.board.read())
+    }
+
+    /// Opens the sockets towards the upstream servers and has the room of the streams follow the plan. After
+    /// this nothing can fail: the workers only need to be told.
+    fn prepare(
+        &mut self,
+        config: &Config,
+        plan: Plan,
+        threads: usize,
+        generation: u64,
+    ) -> Result<Vec<NextGeneration>, ServerError> {
+        let tls = config.tls.as_ref().map(|files| ServerTls::load(&files.certificate, &files.key));
+        let tls = tls.transpose().map_err(ServerError::Tls)?;
+        let upstreams: Vec<_> =
+            (0..threads).map(|_| sockets::upstream_sockets(config)).collect::<Result<_, _>>()?;
+        let queries: Vec<Queries> = match &self.bypass {
+            Some(bypass) => bypass.queries(config, &upstreams),
+            None => (0..threads).map(|_| Queries::default()).collect(),
+        };
+        let own_sockets = sockets::own_addresses(&upstreams)?;
+        let on_streams = stream_upstreams(config)?;
+        let judge = self.judging.prepare(config, generation, &on_streams)?;
+        self.streams.set_upstreams(generation, on_streams).map_err(ServerError::StreamUpstream)?;
+        self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
+        let settings = Arc::new(Settings { own_sockets, ..config.settings.clone() });
+        self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
+        self.listening = plan.listening;
+        let mut adoptions = Vec::new();
+        let parts = plan.open.into_iter().zip(upstreams).zip(queries);
+        for (number, ((open, upstreams), queries)) in parts.enumerate() {
+            adoptions.push(NextGeneration {
+                generation,
+                settings: settings.clone(),
+                shared: self.shared.clone(),
+                seed: seed()?,
+                upstreams,
+                queries,
+                judge: judge.clone(),
+                upstream_addresses: config.upstreams.iter().map(|upstream| upstream.address).collect(),
+                listener_addresses: self.addresses.iter().map(|&(_, address)| address).collect(),
+                open,
+                keep: plan.keep.clone(),
+                close: plan.close.clone(),
+                probes: number == 0,
+            });
+        }
+        Ok(adoptions)
+    }
+
+    /// What machines of another configuration share: the same where nothing speaks against it.
+    fn shared_for(&self, config: &Config) -> Result<Shared, ServerError> {
+        let (old, new) = (&self.config, config);
+        let mut shared = Shared::new(&new.settings, 0, seed()?);
+        shared.cookies = self.shared.cookies.clone();
+        let same_answers = old.upstreams == new.upstreams
+            && old.anchors == new.anchors
+            && old.settings.groups == new.settings.groups
+            && old.settings.routes == new.settings.routes
+            && old.cache_octets == new.cache_octets;
+        shared.cache = if same_answers {
+            self.shared.cache.clone()
+        } else {
+            Arc::new(Cache::new(new.cache_octets, seed()?))
+        };
+        if old.settings.rate == new.settings.rate {
+            shared.buckets.clone_from(&self.shared.buckets);
+        } else if let Some(rate) = new.settings.rate {
+            shared.buckets = Some(Arc::new(Buckets::new(rate, seed()?)));
+        }
+        Ok(shared)
+    }
+
+    fn spawn(
+        &self,
+        number: usize,
+        first: NextGeneration,
+        rings: Rings,
+        inbox: &Arc<Inbox>,
+        services: &Services,
+        on_end: OnEnd,
+    ) -> Result<RunningWorker, ServerError> {
+        let (board, probes) = (Arc::new(SharedReport::default()), first.probes);
+        let mut worker = Worker::new(
+            number,
+            first,
+            rings,
+            self.streams.handle(),
+            services.clone(),
+            inbox.clone(),
+            board.clone(),
+        )?;
+        let cpus = &self.config.cpus;
+        let cpu = (!cpus.is_empty()).then(|| cpus[number % cpus.len()]);
+        let process = self.config.process.clone();
+        let run = move || {
+            let _notice = OnDrop(on_end);
+            crate::privileges::shed_thread(&process)
+                .map_err(|error| ServerError::System("give up the capabilities of a thread", error))?;
+            if let Some(cpu) = cpu {
+                sys::cpu::pin(cpu)
+                    .map_err(|error| ServerError::System("pin a thread to its processor", error))?;
+            }
+            if probes {
+                worker.look_for_loops();
+            }
+            worker.run()
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("dns64d-{number}"))
+            .spawn(run)
+            .map_err(|error| ServerError::System("start a thread", error))?;
+        Ok(RunningWorker { thread, inbox: inbox.clone(), board })
+    }
+}
+
+/// How many threads the configuration asks for.
+fn threads(config: &Config) -> Result<usize, ServerError> {
+    let processors = sys::cpu::available();
+    if let Some(&cpu) = config.cpus.iter().find(|cpu| !processors.contains(cpu)) {
+        return Err(ServerError::Processor(cpu));
+    }
+    Ok(match (config.threads, config.cpus.len()) {
+        (0, 0) => processors.len(),
+        (0, cpus) => cpus,
+        (threads, _) => threads,
+    }
+    .clamp(1, THREADS_MAX))
+}
+
+/// Calls a function at the end of a thread, a panic included.
+struct OnDrop(OnEnd);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A secret of the operating system's.
+fn seed() -> Result<[u8; 32], ServerError> {
+    let mut seed = [0; 32];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut seed))
+        .map_err(|error| ServerError::System("read /dev/urandom", error))?;
+    Ok(seed)
+}

@@ -1,0 +1,123 @@
+//! What the owner hands in and gets back.
+
+use std::fmt;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::time::Duration;
+
+/// How DNS messages are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// TCP in the clear (RFC 7766).
+    Tcp,
+    /// TLS over TCP (RFC 7858).
+    Tls,
+    /// HTTP/2 over TLS (RFC 8484).
+    Https,
+    /// QUIC (RFC 9250).
+    Quic,
+}
+
+impl Protocol {
+    /// All of them, in the order of their indexes.
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Tls, Self::Https, Self::Quic];
+
+    /// Its place in [`Protocol::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Whether it needs a certificate.
+    pub fn is_encrypted(self) -> bool {
+        self != Self::Tcp
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(["tcp", "tls", "https", "quic"][self.index()])
+    }
+}
+
+/// A place where clients are served.
+#[derive(Debug)]
+pub struct Listener {
+    /// The protocol of its clients.
+    pub protocol: Protocol,
+    /// The owner's number for it, given back in every [`Query`].
+    pub number: usize,
+    /// A socket that is bound, or the address of one that goes on.
+    pub socket: ListenSocket,
+    /// The path of the HTTPS resource, such as `/dns-query`; other protocols ignore it.
+    pub path: String,
+}
+
+/// The socket of a [`Listener`].
+#[derive(Debug)]
+pub enum ListenSocket {
+    /// Bound and listening: for TCP, TLS and HTTPS.
+    Tcp(TcpListener),
+    /// A bound UDP socket, for QUIC.
+    Udp(UdpSocket),
+    /// That of the listener which already runs with this protocol and local address: it goes on, under the
+    /// number and the path given now. The socket of a listener that is removed is closed soon after, over
+    /// QUIC when its last connection has ended; until then nobody else can bind its address.
+    Kept(SocketAddr),
+}
+
+/// Bounds on what clients may use. Beside these, the answers that wait for one client to take them are
+/// bounded at 512 KiB: over TCP and TLS the connection is cut off then, over HTTPS and QUIC the answer is
+/// left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of all protocols together, unfinished handshakes among them.
+    pub connections: usize,
+    /// Connections of one network of clients: /24 of IPv4, /56 of IPv6.
+    pub connections_per_network: usize,
+    /// Queries of one connection in progress, at least 1. A client that sends more has to wait.
+    pub pipelined: usize,
+    /// A connection without a query in progress is closed after this time.
+    pub idle: Duration,
+    /// A handshake, a message that has begun, and a write to a client that does not read may take so long.
+    pub message_timeout: Duration,
+}
+
+impl Default for Limits {
+    /// 1024 connections, 64 for each network, 100 queries in progress, 10 s of idleness (RFC 7766 6.2.3
+    /// leaves it at "a few seconds") and 5 s for a message.
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            connections_per_network: 64,
+            pipelined: 100,
+            idle: Duration::from_secs(10),
+            message_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A message from a client, at least as long as a DNS header and at most 65,535 octets.
+///
+/// The owner ends every query by [`crate::Handle::answer`] or [`crate::Handle::forget`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// What the answer must carry; never used twice.
+    pub token: u64,
+    /// The number of the listener it came by.
+    pub listener: usize,
+    /// The protocol that the query came by.
+    pub protocol: Protocol,
+    /// The client's address and port.
+    pub client: SocketAddr,
+    /// The message. Its ID is 0 over QUIC (RFC 9250 4.2.1), and mostly so over HTTPS (RFC 8484 4.1).
+    pub octets: Vec<u8>,
+}
+
+/// What became of a question to an upstream server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The token of [`crate::Handle::ask`].
+    pub token: u64,
+    /// A response to this very question, with the ID of the query; `None` when there is none: no connection,
+    /// no answer in time, or one that cannot be used.
+    pub octets: Option<Vec<u8>>,
+}

@@ -1,0 +1,244 @@
+//! The set of listeners, replaced as a whole.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quinn::Endpoint;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+use super::room::Context;
+use super::session::{ListenerState, Session};
+use super::{framed, https, quic};
+use crate::doq::NO_ERROR;
+use crate::tls::{Certificates, server_config};
+use crate::{Limits, ListenSocket, Listener, Protocol, ServerTls, lock};
+
+/// Accepting pauses so long when the process has no more descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a set of listeners cannot be served.
+#[derive(Debug)]
+pub enum ListenError {
+    /// This protocol does not run over this kind of socket.
+    WrongSocket(Protocol),
+    /// This protocol needs a certificate, and there is none.
+    NoCertificate(Protocol),
+    /// No listener with this protocol runs at this address.
+    NotRunning(Protocol, SocketAddr),
+    /// The socket cannot be used.
+    Socket(Protocol, io::Error),
+    /// The TLS library refused the settings.
+    Tls(Protocol, String),
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongSocket(protocol) => write!(f, "{protocol} listener with a socket of the wrong kind"),
+            Self::NoCertificate(protocol) => write!(f, "{protocol} listener without a certificate"),
+            Self::NotRunning(protocol, address) => write!(f, "no {protocol} listener runs at {address}"),
+            Self::Socket(protocol, error) => write!(f, "{protocol} listener: {error}"),
+            Self::Tls(protocol, reason) => write!(f, "{protocol} listener: TLS: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+pub(crate) struct Servers {
+    certificates: Arc<Certificates>,
+    running: Mutex<Vec<Running>>,
+}
+
+struct Running {
+    place: Arc<ListenerState>,
+    address: SocketAddr,
+    retire: watch::Sender<bool>,
+    endpoint: Option<Endpoint>,
+}
+
+/// What a new listener becomes.
+enum Plan {
+    /// That of the same protocol and address goes on; over QUIC with new settings.
+    Keep(SocketAddr, Option<quinn::ServerConfig>),
+    Tcp(SocketAddr, TcpListener, Option<TlsAcceptor>),
+    Quic(SocketAddr, Endpoint),
+}
+
+impl Servers {
+    pub fn new(certificates: Arc<Certificates>) -> Self {
+        Self { certificates, running: Mutex::default() }
+    }
+
+    /// Must run inside the event loop's context. Nothing changes before everything is known to work.
+    pub fn replace(
+        &self,
+        room: &Arc<Context>,
+        listeners: Vec<Listener>,
+        tls: Option<ServerTls>,
+        limits: Limits,
+    ) -> Result<(), ListenError> {
+        let mut running = lock(&self.running);
+        let certified = tls.is_some() || self.certificates.is_set();
+        let mut plans = Vec::with_capacity(listeners.len());
+        for Listener { protocol, number, socket, path } in listeners {
+            if protocol.is_encrypted() && !certified {
+                return Err(ListenError::NoCertificate(protocol));
+            }
+            plans.push((
+                ListenerState::new(protocol, number, &path),
+                self.plan(protocol, socket, &running, limits)?,
+            ));
+        }
+        if let Some(tls) = tls {
+            self.certificates.set(tls);
+        }
+        room.guests.set_limits(limits);
+        let mut before = std::mem::take(&mut *running);
+        for (place, plan) in plans {
+            running.extend(start(room, place, plan, &mut before));
+        }
+        before.iter().for_each(Running::retire);
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        protocol: Protocol,
+        socket: ListenSocket,
+        running: &[Running],
+        limits: Limits,
+    ) -> Result<Plan, ListenError> {
+        let socket_error = |error| ListenError::Socket(protocol, error);
+        match (protocol, socket) {
+            (_, ListenSocket::Kept(address)) => {
+                if !running.iter().any(|listener| listener.is_at(protocol, address)) {
+                    return Err(ListenError::NotRunning(protocol, address));
+                }
+                let quic =
+                    (protocol == Protocol::Quic).then(|| quic::config(self.certificates.clone(), limits));
+                Ok(Plan::Keep(address, quic.transpose()?))
+            }
+            (Protocol::Quic, ListenSocket::Udp(socket)) => {
+                let address = socket.local_addr().map_err(socket_error)?;
+                Ok(Plan::Quic(address, quic::endpoint(socket, self.certificates.clone(), limits)?))
+            }
+            (Protocol::Quic, ListenSocket::Tcp(_)) | (_, ListenSocket::Udp(_)) => {
+                Err(ListenError::WrongSocket(protocol))
+            }
+            (_, ListenSocket::Tcp(socket)) => {
+                let address = socket.local_addr().map_err(socket_error)?;
+                socket.set_nonblocking(true).map_err(socket_error)?;
+                let socket = TcpListener::from_std(socket).map_err(socket_error)?;
+                let acceptor = if protocol.is_encrypted() {
+                    let config = server_config(protocol, self.certificates.clone())
+                        .map_err(|error| ListenError::Tls(protocol, error.to_string()))?;
+                    Some(TlsAcceptor::from(Arc::new(config)))
+                } else {
+                    None
+                };
+                Ok(Plan::Tcp(address, socket, acceptor))
+            }
+        }
+    }
+
+    /// Ends all listeners. Connections over QUIC are told at once; the others end with the thread.
+    pub fn close(&self) {
+        for listener in std::mem::take(&mut *lock(&self.running)) {
+            listener.retire();
+            if let Some(endpoint) = &listener.endpoint {
+                endpoint.close(NO_ERROR, b"");
+            }
+        }
+    }
+}
+
+impl Running {
+    fn is_at(&self, protocol: Protocol, address: SocketAddr) -> bool {
+        self.place.protocol == protocol && self.address == address
+    }
+
+    fn retire(&self) {
+        self.retire.send_replace(true);
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.set_server_config(None);
+        }
+    }
+}
+
+/// Starts a listener, or takes it from those that ran before. `None` is one that is to be kept twice.
+fn start(
+    room: &Arc<Context>,
+    place: ListenerState,
+    plan: Plan,
+    before: &mut Vec<Running>,
+) -> Option<Running> {
+    let place = Arc::new(place);
+    let (retire, retired) = watch::channel(false);
+    match plan {
+        Plan::Keep(address, config) => {
+            let index = before.iter().position(|listener| listener.is_at(place.protocol, address))?;
+            let kept = before.swap_remove(index);
+            kept.place.renew_from(&place);
+            if let Some(endpoint) = &kept.endpoint {
+                endpoint.set_server_config(config);
+            }
+            Some(kept)
+        }
+        Plan::Tcp(address, socket, acceptor) => {
+            tokio::spawn(Box::pin(accept(room.clone(), place.clone(), socket, acceptor, retired)));
+            Some(Running { place, address, retire, endpoint: None })
+        }
+        Plan::Quic(address, endpoint) => {
+            tokio::spawn(Box::pin(quic::accept(room.clone(), place.clone(), endpoint.clone(), retired)));
+            Some(Running { place, address, retire, endpoint: Some(endpoint) })
+        }
+    }
+}
+
+/// Takes TCP connections until the listener is removed. Those beyond the limits are closed at once.
+async fn accept(
+    room: Arc<Context>,
+    place: Arc<ListenerState>,
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    mut retired: watch::Receiver<bool>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = retired.changed() => return,
+        };
+        match accepted {
+            Ok((stream, client)) => {
+                if let Some(session) = Session::admit(&room, &place, client, &retired) {
+                    tokio::spawn(Box::pin(serve(session, stream, acceptor.clone())));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// The life of a connection over TCP.
+async fn serve(session: Session, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+    // Without it answers may wait for one another; with an error the connection has ended already.
+    let _ = stream.set_nodelay(true);
+    let Some(acceptor) = acceptor else {
+        return framed::serve(&session, Box::pin(stream)).await;
+    };
+    let handshake = tokio::time::timeout(session.limits.message_timeout, acceptor.accept(stream)).await;
+    let Ok(Ok(stream)) = handshake else {
+        return session.cells().handshake_failures.add();
+    };
+    match session.place.protocol {
+        Protocol::Https => https::serve(session, stream).await,
+        _ => framed::serve(&session, Box::pin(stream)).await,
+    }
+}

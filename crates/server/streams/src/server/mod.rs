@@ -1,0 +1,17 @@
+//! Clients: listeners and their connections.
+
+mod framed;
+mod guests;
+mod https;
+mod listen;
+mod pending;
+mod quic;
+mod room;
+mod session;
+
+pub use listen::ListenError;
+
+pub(crate) use guests::ClientConnections;
+pub(crate) use listen::Servers;
+pub(crate) use pending::Pending;
+pub(crate) use room::Context;

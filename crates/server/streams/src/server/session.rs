@@ -1,0 +1,124 @@
+//! One client's connection, as all protocols see it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::guests::ClientConnection;
+use super::pending::Reply;
+use super::room::Context;
+use crate::counts::ClientCells;
+use crate::{Limits, Protocol, Query, lock};
+
+/// Octets of answers that wait for one client to take them. What comes on top is not sent.
+pub(super) const OUTPUT_MAX_OCTETS: usize = 512 << 10;
+
+/// A listener, as its connections see it. The owner may renumber it while they run.
+#[derive(Debug)]
+pub(super) struct ListenerState {
+    pub protocol: Protocol,
+    number: AtomicUsize,
+    path: Mutex<Arc<str>>,
+}
+
+impl ListenerState {
+    pub fn new(protocol: Protocol, number: usize, path: &str) -> Self {
+        Self { protocol, number: AtomicUsize::new(number), path: Mutex::new(path.into()) }
+    }
+
+    /// Takes the number and the path of `other`.
+    pub fn renew_from(&self, other: &Self) {
+        self.number.store(other.number.load(Ordering::Relaxed), Ordering::Relaxed);
+        *lock(&self.path) = other.path();
+    }
+
+    pub fn path(&self) -> Arc<str> {
+        lock(&self.path).clone()
+    }
+}
+
+/// What a connection carries with it. The client's place among the guests is free again when it is dropped.
+pub(super) struct Session {
+    pub room: Arc<Context>,
+    pub place: Arc<ListenerState>,
+    pub client: SocketAddr,
+    pub limits: Limits,
+    /// The queries of this connection in progress.
+    pub pipeline: Arc<Semaphore>,
+    /// The octets of answers that may still wait, for protocols whose libraries do the waiting.
+    output: Arc<Semaphore>,
+    /// Becomes true when the listener is removed: idle connections end then.
+    retired: watch::Receiver<bool>,
+    _guest: ClientConnection,
+}
+
+impl Session {
+    /// Admits a client that has come to `place`.
+    pub fn admit(
+        room: &Arc<Context>,
+        place: &Arc<ListenerState>,
+        client: SocketAddr,
+        retired: &watch::Receiver<bool>,
+    ) -> Option<Self> {
+        let guest = ClientConnection::admit(room, place.protocol, client.ip())?;
+        let limits = room.guests.limits();
+        Some(Self {
+            room: room.clone(),
+            place: place.clone(),
+            client,
+            limits,
+            pipeline: Arc::new(Semaphore::new(limits.pipelined.clamp(1, Semaphore::MAX_PERMITS))),
+            output: Arc::new(Semaphore::new(OUTPUT_MAX_OCTETS)),
+            retired: retired.clone(),
+            _guest: guest,
+        })
+    }
+
+    pub fn cells(&self) -> &ClientCells {
+        self.room.tally.of(self.place.protocol)
+    }
+
+    /// Gives a query to the owner.
+    pub fn offer(&self, octets: Vec<u8>, reply: Reply, permit: OwnedSemaphorePermit) {
+        self.cells().queries.add();
+        let token = self.room.pending.begin(reply, permit);
+        (self.room.on_query)(Query {
+            token,
+            listener: self.place.number.load(Ordering::Relaxed),
+            protocol: self.place.protocol,
+            client: self.client,
+            octets,
+        });
+    }
+
+    /// Counts an answer among those that wait for the client, until it is dropped. `None`: too many do.
+    pub fn hold(&self, octets: Vec<u8>) -> Option<PendingAnswer> {
+        let count = u32::try_from(octets.len()).ok()?;
+        let permit = self.output.clone().try_acquire_many_owned(count).ok()?;
+        Some(PendingAnswer { octets, _permit: permit })
+    }
+
+    /// Waits until the listener is removed.
+    pub async fn retired(&self) {
+        // The sender goes only when the listener does.
+        let _ = self.retired.clone().wait_for(|&retired| retired).await;
+    }
+
+    pub fn is_retired(&self) -> bool {
+        *self.retired.borrow() || self.retired.has_changed().is_err()
+    }
+}
+
+/// An answer that waits for its client.
+pub(super) struct PendingAnswer {
+    pub octets: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for PendingAnswer {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets
+    }
+}

@@ -1,0 +1,13 @@
+//! Both halves of the crate against each other, against clients and servers that misbehave, and against other
+//! programs.
+
+#![allow(clippy::unwrap_used)]
+
+mod both_ways;
+mod common;
+mod hostile_clients;
+mod hostile_upstreams;
+mod https;
+mod programs;
+mod quic;
+mod reload;

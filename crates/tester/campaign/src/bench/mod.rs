@@ -1,0 +1,290 @@
+//! The bench: self-test, repeated search, latency at half the rate, and the record after every trial.
+
+mod fitness;
+mod observed;
+
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use engine::search::{
+    Mode, Next, Point, SearchResult, SearchSpec, TrialInput, bracket, goal_bounds, loss_inversions, next,
+};
+use record::statistics::{steadiness, summarize, summarize_goals};
+use record::{Environment, GoalResult, Kind, Results, Run, SearchMode, State};
+
+use super::certificate::Stored;
+use super::loopback::Loopback;
+use super::progress::{Progress, Status, short_duration};
+use super::target::{Auth, Target};
+use super::tester::{MeasureError, Tester, TrialRun};
+use super::{Plan, Store, checklist};
+use record::number::count as grouped;
+
+/// Everything a bench needs.
+pub struct Bench<'a> {
+    /// Rates, lengths and repetitions of the trials.
+    pub plan: Plan,
+    /// The Measurer with its threads, back-end and counters.
+    pub tester: Tester,
+    /// The server under test.
+    pub target: Target,
+    /// Its AuthDNS, if it is ours.
+    pub auth: Option<Auth>,
+    /// The Tester looped back: the AuthDNS that answers every AAAA itself. `None` leaves the self-test out.
+    pub selftest: Option<Loopback>,
+    /// The certificate that a short self-test shall confirm, or why there is none; `None` asks for a whole one.
+    pub certificate: Option<Result<Stored, String>>,
+    /// The result directory, written after every trial.
+    pub store: Store,
+    /// What the person sees.
+    pub progress: Progress,
+    /// Whether the server still runs; the reason if it does not.
+    pub alive: &'a mut dyn FnMut() -> Result<(), String>,
+    /// Called with every trial that the record has taken.
+    pub finished: &'a mut dyn FnMut(&TrialRun),
+    /// Called at the end: the state of the machine before and after.
+    pub environment: &'a dyn Fn() -> Environment,
+}
+
+/// How a bench ended.
+#[derive(Debug)]
+pub enum BenchEnd {
+    /// All repetitions were run.
+    Complete,
+    /// The user ended it.
+    Interrupted,
+    /// The Tester or the machine is not fit; the reason.
+    Unfit(String),
+    /// The server is gone; the reason.
+    ServerFailed(String),
+    /// A trial could not be run.
+    Measure(MeasureError),
+    /// The record could not be written.
+    Record(io::Error),
+}
+
+impl From<MeasureError> for BenchEnd {
+    fn from(error: MeasureError) -> Self {
+        Self::Measure(error)
+    }
+}
+
+impl From<io::Error> for BenchEnd {
+    fn from(error: io::Error) -> Self {
+        Self::Record(error)
+    }
+}
+
+/// A record of this kind of command, without trials, started now.
+pub fn empty_results(kind: Kind) -> Results {
+    Results {
+        tool: concat!("sextant ", env!("CARGO_PKG_VERSION")).to_owned(),
+        command: std::env::args().collect(),
+        started_utc: now_utc(),
+        ..Results::new(kind)
+    }
+}
+
+/// Now, as RFC 3339 in UTC.
+pub(crate) fn now_utc() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Runs the bench to its end, whatever that is; the record says how far it came.
+pub fn run(mut bench: Bench<'_>, mut results: Results) -> (Results, BenchEnd) {
+    let ended = bench.measure(&mut results).err().unwrap_or(BenchEnd::Complete);
+    bench.progress.clear();
+    let ended = if bench.tester.stopped() { BenchEnd::Interrupted } else { ended };
+    let ended = bench.finish(&mut results, ended);
+    (results, ended)
+}
+
+impl Bench<'_> {
+    fn measure(&mut self, results: &mut Results) -> Result<(), BenchEnd> {
+        self.save(results)?;
+        self.self_test(results)?;
+        self.announce();
+        for repetition in 0..self.plan.repetitions {
+            self.search(results, repetition)?;
+            self.conclude(results);
+            self.save(results)?;
+            report::write_all(results, self.store.directory())?;
+        }
+        self.latency(results)?;
+        observed::observe(self, results);
+        Ok(())
+    }
+
+    fn announce(&self) {
+        let time = self.plan.forecast(self.plan.repetitions, self.plan.range_qps[1] / 2) + self.afterwards();
+        self.progress.say(&format!(
+            "  {} searches ({}), trials of {} s: about {}",
+            self.plan.repetitions,
+            SearchMode::from(&self.plan.mode),
+            self.plan.trial_ns as f64 / 1e9,
+            short_duration(time)
+        ));
+    }
+
+    fn search(&mut self, results: &mut Results, repetition: u32) -> Result<(), BenchEnd> {
+        let spec = self.plan.search();
+        let phase = format!("search {}/{}", repetition + 1, self.plan.repetitions);
+        let mut history: Vec<Point> = Vec::new();
+        results.runs.push(Run::default());
+        let found = loop {
+            let input = match next(&spec, &history) {
+                Next::Try(input) => input,
+                Next::Found(found) => break found,
+                Next::Unfit(rate_qps) => return Err(BenchEnd::Unfit(unfit(results, rate_qps))),
+            };
+            let tried = self.try_rate(results, &phase, input, Some(&history))?;
+            history.push(Point::of(input, &tried.trial, self.target.validity));
+            let run = results.runs.last_mut().expect("pushed above");
+            run.trials.push(tried.trial.clone());
+            run.qps = bracket(&spec, &history).passed_qps;
+            run.loss_inversions = loss_inversions(&history);
+            run.goals = goal_results(&spec, &history);
+            self.keep(results, &phase, &tried)?;
+            self.settle();
+        };
+        let SearchResult { qps, stop_width_qps, at_ceiling } = found;
+        let run = results.runs.last_mut().expect("pushed above");
+        *run = Run { qps, stop_width_qps, at_ceiling, complete: true, ..std::mem::take(run) };
+        self.progress.say(&format!(
+            "  {phase}    found {} q/s, bracket {} q/s wide",
+            grouped(qps),
+            grouped(stop_width_qps)
+        ));
+        Ok(())
+    }
+
+    fn latency(&mut self, results: &mut Results) -> Result<(), BenchEnd> {
+        let half = results.summary.as_ref().map_or(0, |summary| summary.median as u64 / 2);
+        if half == 0 {
+            return Ok(());
+        }
+        let input = TrialInput { rate_qps: half, duration_ns: self.plan.trial_ns };
+        let tried = self.try_rate(results, "half the rate", input, None)?;
+        results.latency_trial = Some(tried.trial.clone());
+        self.keep(results, "half the rate", &tried)
+    }
+
+    fn try_rate(
+        &mut self,
+        results: &Results,
+        phase: &str,
+        TrialInput { rate_qps, duration_ns }: TrialInput,
+        history: Option<&[Point]>,
+    ) -> Result<TrialRun, BenchEnd> {
+        if self.tester.stopped() {
+            return Err(BenchEnd::Interrupted);
+        }
+        (self.alive)().map_err(BenchEnd::ServerFailed)?;
+        let doing = Status {
+            phase: phase.to_owned(),
+            rate_qps,
+            length: self.plan.trial_time(duration_ns, false),
+            bracket: history.map(|history| bracket(&self.plan.search(), history)),
+            left: history.map(|history| self.time_left(results, history)),
+        };
+        let Self { tester, target, auth, progress, .. } = self;
+        let tried = progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, duration_ns))?;
+        self.progress.say_trial(phase, &tried.trial);
+        Ok(tried)
+    }
+
+    /// Puts a trial on disk that the record has taken, even if the server did not survive it.
+    fn keep(&mut self, results: &Results, phase: &str, tried: &TrialRun) -> Result<(), BenchEnd> {
+        self.save(results)?;
+        // One interval of the HDR log for each trial.
+        let tag = format!("{}-{}qps", phase.replace([' ', '/'], "_"), tried.trial.rate_qps);
+        self.store.append_histogram(&tag, &tried.trial, &tried.latency_ns)?;
+        (self.finished)(tried);
+        (self.alive)().map_err(BenchEnd::ServerFailed)
+    }
+
+    /// By the runs so far, or by the bracket of the first one.
+    fn time_left(&self, results: &Results, history: &[Point]) -> Duration {
+        let done = results.runs.iter().filter(|run| run.complete).count() as u32;
+        let now = bracket(&self.plan.search(), history);
+        let expected =
+            results.summary.as_ref().map_or(now.passed_qps.midpoint(now.failed_qps), |s| s.median as u64);
+        let whole = self.plan.forecast(1, expected);
+        let spent = history.iter().map(|point| self.plan.trial_time(point.duration_ns, false)).sum();
+        let this = whole.saturating_sub(spent);
+        this + whole * self.plan.repetitions.saturating_sub(done + 1) + self.afterwards()
+    }
+
+    fn afterwards(&self) -> Duration {
+        self.plan.afterwards(observes(self.auth.as_ref()))
+    }
+
+    /// The pause after a trial; a stop ends it.
+    fn settle(&self) {
+        let until = std::time::Instant::now() + Duration::from_nanos(self.plan.settle_ns);
+        while std::time::Instant::now() < until && !self.tester.stopped() {
+            std::thread::sleep(
+                Duration::from_millis(50).min(until.saturating_duration_since(std::time::Instant::now())),
+            );
+        }
+    }
+
+    fn save(&self, results: &Results) -> io::Result<()> {
+        self.store.save(results)
+    }
+
+    fn conclude(&self, results: &mut Results) {
+        summarize_runs(results);
+        results.bottleneck = engine::verdict::bottleneck(results);
+        results.checklist = checklist::checklist(results);
+        results.verdict = None;
+        results.verdict = Some(report::verdict(results));
+    }
+
+    /// Puts the end into the record; a record that cannot be written is the end itself.
+    fn finish(&self, results: &mut Results, ended: BenchEnd) -> BenchEnd {
+        results.state = match &ended {
+            BenchEnd::Complete => State::Complete,
+            BenchEnd::Interrupted => State::Interrupted,
+            BenchEnd::Unfit(reason) | BenchEnd::ServerFailed(reason) => State::Failed(reason.clone()),
+            BenchEnd::Measure(error) => State::Failed(error.to_string()),
+            BenchEnd::Record(error) => State::Failed(error.to_string()),
+        };
+        results.finished_utc = Some(now_utc());
+        results.environment = (self.environment)();
+        self.conclude(results);
+        // The record first: should the disk be full, the report can be rendered from it elsewhere.
+        let written = self.save(results).and_then(|()| report::write_all(results, self.store.directory()));
+        match (written, ended) {
+            (Err(error), BenchEnd::Complete | BenchEnd::Interrupted) => BenchEnd::Record(error),
+            (_, ended) => ended,
+        }
+    }
+}
+
+/// Whether an AuthDNS looks at the server's queries in the end.
+pub fn observes(auth: Option<&Auth>) -> bool {
+    auth.is_some_and(|auth| auth.authority.observer().is_some())
+}
+
+fn summarize_runs(results: &mut Results) {
+    let complete: Vec<&Run> = results.runs.iter().filter(|run| run.complete).collect();
+    let rates: Vec<u64> = complete.iter().map(|run| run.qps).collect();
+    let width = complete.iter().map(|run| run.stop_width_qps).max().unwrap_or(0);
+    results.summary = summarize(&rates, width);
+    results.goals = summarize_goals(&results.settings, &results.runs);
+    results.steadiness = steadiness(&results.runs, &results.goals);
+}
+
+fn goal_results(spec: &SearchSpec, history: &[Point]) -> Vec<GoalResult> {
+    match &spec.mode {
+        Mode::Mlr(goals) => goal_bounds(spec, goals, history).into_iter().map(GoalResult::from).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn unfit(results: &Results, rate_qps: u64) -> String {
+    let last = results.runs.last().and_then(|run| run.trials.last());
+    let why = last.and_then(|trial| trial.void.as_deref()).unwrap_or("the trials were void");
+    format!("the Tester could not run a sound trial at {} q/s: {why}", grouped(rate_qps))
+}

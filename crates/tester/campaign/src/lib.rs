@@ -1,0 +1,38 @@
+//! Plans that become trials that become a record.
+//!
+//! [`Tester`] runs one trial and knows what the machine's counters said of it; [`Certification`] certifies the Tester;
+//! [`bench`](run) repeats the search and keeps the [`Results`](record::Results) on disk after every trial;
+//! [`series`] runs many of them.
+#![forbid(unsafe_code)]
+
+mod account;
+mod auth_probe;
+mod bench;
+pub mod certificate;
+mod checklist;
+mod detail;
+pub mod ladder;
+mod loopback;
+mod plan;
+mod progress;
+mod reach;
+mod selftest;
+pub mod series;
+mod site;
+mod store;
+mod target;
+mod tester;
+mod watch;
+
+pub use bench::{Bench, BenchEnd, empty_results, observes, run};
+pub use detail::Detail;
+pub use loopback::{BackendChoice, Loopback, LoopbackError, auth_cpus, loop_back};
+pub use plan::{Plan, Preset, SECOND_NS};
+pub use progress::{Progress, Status, short_duration};
+pub use reach::{Unreached, reach};
+pub use selftest::Certification;
+pub use site::{DUT_PORT, PathChoice, Site};
+pub use store::Store;
+pub use target::{Auth, Target, selftest_timeout_ns};
+pub use tester::{MeasureError, Tester, TrialRun};
+pub use watch::{Now, Server, Watch};

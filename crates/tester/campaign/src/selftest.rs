@@ -1,0 +1,208 @@
+//! The self-test of RFC 8219 9.2.1: the Measurer asks the AuthDNS directly, which answers every AAAA itself.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use engine::pacer::{Model, Schedule};
+use engine::verdict::fell_behind;
+use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
+use record::SelfTest;
+use record::limits::SELFTEST_RATE;
+
+use super::certificate::Stored;
+use super::progress::{Progress, Status};
+use super::target::{Auth, Target, selftest_timeout_ns};
+use super::tester::{MeasureError, Tester};
+
+/// Length of the trials that look for the rate, in ns.
+const EXPLORING_NS: u64 = 500_000_000;
+/// After a failure the next rate is this much lower: small steps near the rate wanted, larger ones below its half.
+const STEPS: [f64; 2] = [0.9, 0.7];
+/// Below this rate, in q/s, a Tester is of no use.
+const LOWEST_QPS: u64 = 1000;
+/// Attempts at one rate: a pause of the machine is no property of the Tester.
+const ATTEMPTS: u32 = 3;
+
+/// What a trial of the self-test is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    Answers,
+    /// Also how the Tester kept its schedule.
+    Schedule,
+}
+
+/// The self-test: whom to ask, for which rates, how long.
+pub struct Certification<'a> {
+    /// The AuthDNS, with what the server under test will be asked.
+    pub target: &'a Target,
+    /// It, if it is ours.
+    pub auth: Option<&'a Auth>,
+    /// The highest rate wanted, and the lowest that is of use, in q/s.
+    pub rates_qps: RangeInclusive<u64>,
+    /// Length of the deciding trial in ns.
+    pub trial_ns: u64,
+    /// What the person sees.
+    pub progress: &'a Progress,
+}
+
+impl Certification<'_> {
+    /// Certifies the Tester for the upper of the rates, or for the highest one down to the lower that it is fit for. A rate
+    /// is looked at with a short trial first. `keep` is given what there is after every trial.
+    ///
+    /// # Errors
+    /// Those of a trial and of `keep`.
+    pub fn run<E: From<MeasureError>>(
+        &self,
+        tester: &mut Tester,
+        mut keep: impl FnMut(&SelfTest) -> Result<(), E>,
+    ) -> Result<SelfTest, E> {
+        let (wanted_qps, lowest_qps) = (*self.rates_qps.end(), *self.rates_qps.start());
+        let lowest_qps = lowest_qps.max(LOWEST_QPS.min(wanted_qps));
+        let target = self.looped(wanted_qps)?;
+        let mut selftest = self.begin(&target, wanted_qps);
+        let mut r = wanted_qps;
+        while r >= lowest_qps && !tester.stopped() {
+            selftest.required_qps = required_qps(r);
+            let mut certified = false;
+            for _ in 0..ATTEMPTS {
+                let explored = self.trial_ns <= EXPLORING_NS
+                    || self.attempt(tester, &target, (EXPLORING_NS, Depth::Answers), &mut selftest)?;
+                keep(&selftest)?;
+                if explored {
+                    let deciding = (self.trial_ns, Depth::Schedule);
+                    certified = self.attempt(tester, &target, deciding, &mut selftest)?;
+                    keep(&selftest)?;
+                }
+                if certified || tester.stopped() {
+                    break;
+                }
+            }
+            if certified {
+                (selftest.certified_qps, selftest.passed) = (r, true);
+                break;
+            }
+            r = lower(r, wanted_qps);
+        }
+        keep(&selftest)?;
+        Ok(selftest)
+    }
+
+    /// Confirms a certificate by short trials at the rate that the highest one wanted requires; not passed if none of them
+    /// has every answer. `keep` likewise.
+    ///
+    /// # Errors
+    /// Those of a trial and of `keep`.
+    pub(crate) fn confirm<E: From<MeasureError>>(
+        &self,
+        tester: &mut Tester,
+        certificate: &Stored,
+        mut keep: impl FnMut(&SelfTest) -> Result<(), E>,
+    ) -> Result<SelfTest, E> {
+        let wanted_qps = *self.rates_qps.end();
+        let target = self.looped(wanted_qps)?;
+        let mut selftest = self.begin(&target, wanted_qps);
+        for _ in 0..ATTEMPTS {
+            let confirmed = self.attempt(tester, &target, (EXPLORING_NS, Depth::Schedule), &mut selftest)?;
+            if confirmed {
+                selftest.passed = true;
+                selftest.certified_qps = certificate.certificate.certified_qps;
+                selftest.certificate = Some(certificate.in_record());
+            }
+            keep(&selftest)?;
+            if confirmed || tester.stopped() {
+                break;
+            }
+        }
+        Ok(selftest)
+    }
+
+    /// A trial without a record: whether every answer was valid and in time.
+    ///
+    /// # Errors
+    /// Those of a trial.
+    pub fn look(&self, tester: &mut Tester, rate_qps: u64) -> Result<bool, MeasureError> {
+        let target = self.looped(rate_qps)?;
+        let mut selftest = SelfTest { required_qps: rate_qps, ..SelfTest::default() };
+        self.attempt(tester, &target, (self.trial_ns, Depth::Answers), &mut selftest)
+    }
+
+    fn begin(&self, target: &Target, wanted_qps: u64) -> SelfTest {
+        let names = target.workload.names;
+        SelfTest {
+            required_qps: required_qps(wanted_qps),
+            timeout_s: target.timeout_ns as f64 / 1e9,
+            names: if names == self.target.workload.names { String::new() } else { names.to_string() },
+            ..SelfTest::default()
+        }
+    }
+
+    /// The target of the self-test for a rate.
+    fn looped(&self, wanted_qps: u64) -> Result<Target, MeasureError> {
+        let timeout_ns = selftest_timeout_ns(self.target.timeout_ns);
+        // This AuthDNS answers every name alike; only at the server's some have a AAAA record of their own.
+        // An AuthDNS has no cache to be warmed, and every query must have a name that it knows.
+        let variation = Variation { choice: Choice::Each, ..self.target.workload.variation.clone() };
+        let mut workload = WorkloadSpec { native: None, variation, ..self.target.workload.clone() };
+        if self.auth.is_some() {
+            // Ours knows every name there is.
+            let asked = Workload::new(workload.clone()).map_err(MeasureError::Suffix)?;
+            let queries = Schedule::new(0, required_qps(wanted_qps), self.trial_ns).queries;
+            let needed = asked.names_needed(queries);
+            workload.names = workload.names.widened_to(needed).unwrap_or(workload.names);
+        }
+        Ok(Target {
+            timeout_ns,
+            listen_ns: timeout_ns,
+            workload,
+            load: Model::Constant,
+            log: false,
+            ..self.target.clone()
+        })
+    }
+
+    /// A trial at the rate that the self-test requires; whether every answer was valid and in time, and the rate kept.
+    ///
+    /// Unlike the verdict on a server's trial this does not ask for even windows: latency counts from the scheduled
+    /// instants, so what was sent late has to be answered the sooner, and a burst is harder to answer. But pauses must be
+    /// made good soon, or a Tester that is a little too slow would pass short trials.
+    fn attempt(
+        &self,
+        tester: &mut Tester,
+        target: &Target,
+        (length_ns, depth): (u64, Depth),
+        selftest: &mut SelfTest,
+    ) -> Result<bool, MeasureError> {
+        let length_ns = length_ns.min(self.trial_ns);
+        let rate_qps = selftest.required_qps;
+        let doing = Status {
+            phase: "self-test".into(),
+            rate_qps,
+            length: Duration::from_nanos(length_ns + target.timeout_ns),
+            ..Status::default()
+        };
+        // The names go to the AuthDNS alone, so they stay fresh for the server.
+        let next_name = tester.next_name;
+        let tried = self.progress.during(&doing, || tester.trial(target, self.auth, rate_qps, length_ns));
+        tester.next_name = next_name;
+        let trial = tried?.trial;
+        self.progress.say_trial("self-test", &trial);
+        let all_in_time = trial.scheduled > 0
+            && target.validity.counted(&trial) == trial.scheduled
+            && (depth == Depth::Answers || !fell_behind(&trial, &target.limits));
+        selftest.pacing = trial.void.clone().filter(|_| all_in_time).unwrap_or_default();
+        selftest.trials.push(trial);
+        Ok(all_in_time)
+    }
+}
+
+/// The rate to look at when `r` has failed.
+fn lower(r: u64, wanted_qps: u64) -> u64 {
+    let step = STEPS[usize::from(r <= wanted_qps / 2)];
+    (r as f64 * step) as u64
+}
+
+/// The rate at which the self-test for `r` runs, in q/s.
+fn required_qps(r: u64) -> u64 {
+    let tenths = (SELFTEST_RATE.value * 10.0).round() as u64;
+    r.saturating_mul(tenths).div_ceil(10)
+}

@@ -1,0 +1,60 @@
+//! Whom a trial asks, and the AuthDNS behind it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use authdns::{Authority, Zone, ZoneConfig};
+use engine::pacer::Model;
+use engine::trial::Validity;
+use engine::verdict::Limits;
+use engine::workload::WorkloadSpec;
+
+/// Whom to ask, and what to expect.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The server.
+    pub server: SocketAddr,
+    /// The names and answers; the first name is the Tester's affair.
+    pub workload: WorkloadSpec,
+    /// An answer is late after this, in ns.
+    pub timeout_ns: u64,
+    /// How long to listen after the last query, in ns.
+    pub listen_ns: u64,
+    /// What its trials are judged by; these limits follow the timeout of the server under test.
+    pub limits: Limits,
+    /// Which answers are valid.
+    pub validity: Validity,
+    /// How the queries lie in time.
+    pub load: Model,
+    /// The server's process, if it runs here.
+    pub pid: Option<u32>,
+    /// Keep a log of every query of a trial (it comes back with the trial).
+    pub log: bool,
+}
+
+/// The AuthDNS, if it is ours.
+pub struct Auth {
+    /// Answers what the server under test asks.
+    pub authority: Authority,
+    /// The Measurer's first thread does its work during trials; otherwise it has threads of its own.
+    pub hosted: bool,
+}
+
+/// The zone of the self-test: every name of the target has a AAAA record, the one that the target expects.
+///
+/// # Errors
+/// The suffix is no zone's name: one line.
+pub(crate) fn direct_zone(target: &Target) -> Result<Arc<Zone>, String> {
+    let config = ZoneConfig {
+        suffix: target.workload.suffix.to_string(),
+        aaaa_share_percent: 100,
+        aaaa_prefix: target.workload.prefix,
+        ..ZoneConfig::default()
+    };
+    Zone::new(config).map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// The timeout of the self-test for a timeout, in ns.
+pub fn selftest_timeout_ns(timeout_ns: u64) -> u64 {
+    Limits::for_timeout(timeout_ns).auth_answer_ns
+}

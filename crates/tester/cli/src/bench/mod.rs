@@ -1,0 +1,201 @@
+//! `sextant bench`: the main job.
+
+pub(super) mod authoritative;
+pub(super) mod servers;
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use measurer::transport::Backend;
+use record::{Kind, Settings};
+
+use super::certificates::CertificateArgs;
+use super::measurement::{MeasurementInput, SearchOptions, conduct};
+use super::outputs::OutputArgs;
+use super::site::{LoopbackSetup, SiteArgs};
+use super::{EXIT_UNFIT, EXIT_USAGE};
+use crate::failure::Failure;
+use crate::options::{QueryArgs, TesterArgs};
+use campaign::certificate::{Conditions, Stored};
+use campaign::{Loopback, PathChoice, Plan, SECOND_NS, Server, Site, Target, Tester, empty_results};
+use lab::environment::{Manifest, preflight};
+use lab::peers::{self, RunningPeer};
+use servers::{ServerArgs, Servers, Setup};
+
+/// Options of `sextant bench`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant bench                        dns64d and everything else on this machine
+  sextant bench --peer unbound         Unbound from its Debian package
+  sextant bench --authoritative nsd --names 10.0.0.0/12 --timeout 0.25
+                                       NSD with a million names, as an AuthDNS is tested
+  sextant bench --live                 with a dashboard while it runs
+  sextant bench --preset rfc8219       60 s trials, 20 repetitions: many hours
+  sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 2001:db8:64::/96
+      a server that you run; let it forward dns64perf.test to 127.0.0.1:5300")]
+pub struct BenchArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    tester: TesterArgs,
+    #[command(flatten)]
+    site: SiteArgs,
+    #[command(flatten)]
+    certificates: CertificateArgs,
+    /// Run the whole self-test even if a certificate holds
+    #[arg(long, help_heading = "Certificates")]
+    full_selftest: bool,
+    #[command(flatten)]
+    outputs: OutputArgs,
+}
+
+/// Runs the bench; the exit code says how it ended.
+///
+/// # Errors
+/// What keeps it from starting: usage, a missing package, a port in use, a machine that is not fit.
+pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
+    let before = Manifest::take();
+    check_machine(&before)?;
+    let mut plan = args.search.plan(args.query.timeout_ns())?;
+    args.query.workload.load_for_search()?;
+    args.query.workload.check_ttl(args.server.ttl, plan.trial_ns)?;
+    let mut tester = args.tester.tester(args.query.first_name())?;
+    // All that can be wrong with the queries is known before any server is started; where it listens is known
+    // after.
+    let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), plan.listen_ns);
+    args.query.workload.apply(&args.query, &mut target)?;
+    args.outputs.keep_list(&mut target)?;
+    let progress = args.search.progress(&tester.watch);
+    let name = args.server.name()?;
+    let store = args.search.store(name)?;
+    let discard = |_: &Failure| store.discard();
+    let stage = args.site().and_then(|site| site.stage(&args.tester, &mut tester, &target, &progress));
+    // In this order: the site goes after all that is at it.
+    let LoopbackSetup { site, looped, .. } = stage.inspect_err(discard)?;
+    if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
+        plan.range_qps[1] = kernel_max_rate_qps(&target, plan.trial_ns).max(plan.range_qps[0]);
+    }
+    let setup = Setup { server: &args.server, query: &args.query, auth_threads: args.site.auth_threads };
+    let servers = Servers::start(&setup, &site, &tester, &looped.auth).inspect_err(discard)?;
+    tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
+    let target = Target { server: servers.server, pid: servers.pid().or(args.server.pid), ..target };
+    let shown = format!("{} {}", servers.dut.name, servers.dut.version).trim_end().to_owned();
+    tester.watch.set_server(Server { name: shown, pid: target.pid, port: target.server.port() });
+
+    let mut results = empty_results(Kind::Bench);
+    results.dut = servers.dut.clone();
+    results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
+    results.settings.ttl_s = Some(args.server.ttl);
+    results.settings.auth = servers.auth_in_words();
+    results.settings.path = if args.server.dut.is_none() { site.to_string() } else { String::new() };
+    let certificate = args.certificate(&site, &tester, &looped, &plan, &results.settings);
+    let Servers { auth, mut running, .. } = servers;
+    let mut alive =
+        || running.as_mut().map_or(Ok(()), |peer| peer.check_alive().map_err(|died| died.to_string()));
+    let measured = conduct(
+        &args.search,
+        MeasurementInput {
+            store,
+            plan,
+            tester,
+            target,
+            auth,
+            selftest: Some(looped),
+            certificate,
+            progress,
+            alive: &mut alive,
+            before,
+            outputs: &args.outputs,
+        },
+        results,
+    )?;
+    if let Some(peer) = running {
+        keep_log(&measured.directory, name, peer);
+    }
+    measured.ended
+}
+
+/// A zone is written and read at about this rate.
+const NAMES_LOADED_PER_SECOND: u64 = 100_000;
+/// How long starts, self-test and report take, roughly.
+const AROUND: Duration = Duration::from_secs(8);
+
+pub(super) fn peer_failure(error: peers::PeerError) -> Failure {
+    Failure::new(error.exit_code(), error)
+}
+
+fn check_machine(manifest: &Manifest) -> Result<(), Failure> {
+    let findings = preflight(manifest).into_iter().map(record::Finding::from);
+    let fatal = findings.into_iter().find(|finding| finding.severity == record::Severity::Fatal);
+    fatal.map_or(Ok(()), |finding| {
+        let message = format!("{}: {}; {}", finding.what, finding.evidence, finding.remedy);
+        Err(Failure::new(EXIT_UNFIT, message))
+    })
+}
+
+/// The highest rate to try where the Measurer is in the kernel, unless told otherwise, in q/s.
+const KERNEL_MAX_RATE_QPS: u64 = 300_000;
+
+/// The same where the names may not suffice: the back-end asks each once in a trial of this length in ns.
+fn kernel_max_rate_qps(target: &Target, trial_ns: u64) -> u64 {
+    let agents = u128::from(target.workload.variation.agent.agents.max(1));
+    let names = u128::from(target.workload.names.size()) * u128::from(SECOND_NS);
+    let enough = names / (u128::from(trial_ns.max(1)) * agents);
+    u64::try_from(enough).unwrap_or(u64::MAX).min(KERNEL_MAX_RATE_QPS)
+}
+
+impl BenchArgs {
+    /// About how long it takes.
+    ///
+    /// # Errors
+    /// Options that make no bench, a peer that nobody knows.
+    pub fn forecast(&self) -> Result<Duration, Failure> {
+        self.server.name()?;
+        let plan = self.search.plan(self.query.timeout_ns())?;
+        let measuring = plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(true);
+        let names = self.server.authoritative.as_ref().map_or(0, |_| self.query.names.size());
+        Ok(measuring + AROUND + Duration::from_secs(names / NAMES_LOADED_PER_SECOND))
+    }
+
+    /// The certificate that is good for this bench, or why there is none.
+    fn certificate(
+        &self,
+        site: &Site,
+        tester: &Tester,
+        looped: &Loopback,
+        plan: &Plan,
+        settings: &Settings,
+    ) -> Option<Result<Stored, String>> {
+        let auth = Some((&looped.auth, self.site.auth_threads.unwrap_or(1)));
+        let conditions = Conditions::now(Some(site), tester, &looped.target, auth, settings);
+        (!self.full_selftest).then(|| self.certificates.fitting(conditions, plan))
+    }
+
+    /// A server of the user's is on this machine or beyond, and so is an AuthDNS at an address of the user's
+    /// choice.
+    fn site(&self) -> Result<SiteArgs, Failure> {
+        let on_loopback = self.server.dut.is_some() || self.server.auth_listen.is_some();
+        if on_loopback && self.site.path == PathChoice::Lab {
+            let message = "--path lab is for servers that sextant starts: leave out --dut and --auth-listen";
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
+        let path = if on_loopback { PathChoice::Loopback } else { self.site.path };
+        Ok(SiteArgs { path, ..self.site.clone() })
+    }
+}
+
+/// The log of the server, for the record. Nothing depends on it.
+fn keep_log(directory: &Path, name: &str, peer: RunningPeer) {
+    let log = peer.stop();
+    if !log.is_empty() {
+        let _ = std::fs::write(directory.join("logs").join(format!("{name}.log")), log);
+    }
+}

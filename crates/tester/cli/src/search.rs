@@ -1,0 +1,97 @@
+//! `sextant search`: the rate search alone, against any server.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use record::{Dut, Kind};
+
+use super::certificates::CertificateArgs;
+use super::measurement::{MeasurementInput, SearchOptions, conduct};
+use super::outputs::OutputArgs;
+use crate::failure::Failure;
+use crate::options::{QueryArgs, TesterArgs, process};
+use campaign::certificate::Conditions;
+use campaign::{Server, Target, empty_results, reach};
+use lab::environment::Manifest;
+
+/// Options of `sextant search`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant search --server '[::1]:53' --max-rate 200000
+      a DNS64 server whose zone you have arranged
+  sextant search --server 127.0.0.1:5300 --prefix 2001:db8:64::/96 --repetitions 1
+      an authoritative server that has a AAAA for every name")]
+pub struct SearchArgs {
+    /// The server to ask
+    #[arg(long, value_name = "ADDR:PORT")]
+    server: SocketAddr,
+    /// Process ID of the server, if it runs on this machine; its processor time, memory and socket drops are
+    /// then read
+    #[arg(long, value_name = "PID", value_parser = process)]
+    pid: Option<u32>,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    tester: TesterArgs,
+    #[command(flatten)]
+    certificates: CertificateArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
+}
+
+impl SearchArgs {
+    /// About how long it takes.
+    ///
+    /// # Errors
+    /// Options that make no search.
+    pub fn forecast(&self) -> Result<Duration, Failure> {
+        let plan = self.search.plan(self.query.timeout_ns())?;
+        Ok(plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(false))
+    }
+}
+
+/// Runs the search; the exit code says how it ended.
+///
+/// # Errors
+/// The server cannot be reached, or the search cannot be run.
+pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
+    let before = Manifest::take();
+    let plan = args.search.plan(args.query.timeout_ns())?;
+    let tester = args.tester.tester(args.query.first_name())?;
+    args.query.workload.load_for_search()?;
+    let mut target = Target { pid: args.pid, ..args.query.target(args.server, plan.listen_ns) };
+    args.query.workload.apply(&args.query, &mut target)?;
+    let store = args.search.store("search")?;
+    reach(&target, &tester).inspect_err(|_| store.discard())?;
+    let mut results = empty_results(Kind::Search);
+    results.dut = Dut { name: Dut::EXTERNAL.into(), address: args.server.to_string(), ..Dut::default() };
+    results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
+    results.settings.auth = "not ours".into();
+    let progress = args.search.progress(&tester.watch);
+    tester.watch.set_server(Server {
+        name: args.server.to_string(),
+        pid: args.pid,
+        port: args.server.port(),
+    });
+    let conditions = Conditions::now(None, &tester, &target, None, &results.settings);
+    let certificate = Some(args.certificates.fitting(conditions, &plan));
+    let parts = MeasurementInput {
+        store,
+        plan,
+        tester,
+        target,
+        auth: None,
+        selftest: None,
+        certificate,
+        progress,
+        alive: &mut || Ok(()),
+        before,
+        outputs: &args.outputs,
+    };
+    conduct(&args.search, parts, results)?.ended
+}

@@ -1,0 +1,98 @@
+//! Where both halves of the Tester are, and how they work: `--path`, `--auth-io`.
+
+use clap::Args;
+use measurer::transport::Backend;
+
+use super::{EXIT_UNFIT, EXIT_USAGE};
+use crate::failure::Failure;
+use crate::options::TesterArgs;
+use authdns::Io;
+use campaign::{
+    BackendChoice, Loopback, LoopbackError, PathChoice, Progress, Site, Target, Tester, loop_back,
+};
+
+/// Options of commands that bring an AuthDNS of their own.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Tester")]
+pub(crate) struct SiteArgs {
+    /// Network path of the queries
+    #[arg(long, value_enum, value_name = "PATH", default_value_t)]
+    pub path: PathChoice,
+    /// I/O back-end of the AuthDNS
+    #[arg(long, value_enum, value_name = "IO", default_value_t)]
+    pub auth_io: Io,
+    /// Threads of the AuthDNS; 0: the Measurer's first thread does its work
+    /// [default: 0, and 1 on 4 processors or more or beside a Measurer in the kernel]
+    #[arg(long, value_name = "N")]
+    pub auth_threads: Option<usize>,
+}
+
+/// Both halves of the Tester, looped back at a site. The site goes last, when nobody is at it.
+pub struct LoopbackSetup {
+    pub looped: Loopback,
+    pub site: Site,
+    /// What faster or better was not to be had, and why.
+    pub notes: Vec<String>,
+}
+
+impl SiteArgs {
+    /// Makes the site and loops the Tester back there, with the fastest back-ends that work; what was not to
+    /// be had, it says.
+    ///
+    /// # Errors
+    /// What was asked for cannot be; none of it works.
+    pub fn stage(
+        &self,
+        tester_args: &TesterArgs,
+        tester: &mut Tester,
+        target: &Target,
+        progress: &Progress,
+    ) -> Result<LoopbackSetup, Failure> {
+        let (site, why) = Site::make(self.path)?;
+        let mut notes = Vec::from_iter(why);
+        let first = loop_back(&site, tester, target, &self.wanted(&site, tester_args)?);
+        let (site, looped) = match first {
+            Err(LoopbackError::Nothing { why, .. })
+                if self.path == PathChoice::Auto && site != Site::Loopback =>
+            {
+                notes.push(format!("{site}: {why}"));
+                let site = Site::Loopback;
+                let again = loop_back(&site, tester, target, &self.wanted(&site, tester_args)?);
+                (site, again)
+            }
+            first => (site, first),
+        };
+        let looped = looped.map_err(|error| match error {
+            LoopbackError::Interrupted => Failure::new(EXIT_UNFIT, "interrupted; nothing was measured"),
+            LoopbackError::Nothing { why, usage } => {
+                Failure::new(if usage { EXIT_USAGE } else { EXIT_UNFIT }, why)
+            }
+        })?;
+        notes.extend(looped.notes.iter().cloned());
+        for note in &notes {
+            progress.say(&format!("  not used      {note}"));
+        }
+        Ok(LoopbackSetup { looped, site, notes })
+    }
+
+    /// The back-ends to try at a site.
+    fn wanted(&self, site: &Site, tester: &TesterArgs) -> Result<BackendChoice, Failure> {
+        let over_loopback = *site == Site::Loopback;
+        let (mut backends, why) = tester.io.ladder()?;
+        let mut notes = Vec::from_iter(why);
+        if over_loopback && backends.len() > 1 {
+            (backends, notes) = (vec![Backend::Udp], Vec::new());
+        }
+        let in_measurers_thread = self.auth_threads == Some(0);
+        if in_measurers_thread && backends.len() > 1 {
+            backends.retain(|&backend| backend != Backend::Kernel);
+            notes.push("--auth-threads 0 is for sockets on both sides".into());
+        }
+        let auth_ios = match self.auth_io {
+            Io::Auto if over_loopback || in_measurers_thread => vec![Io::Udp],
+            Io::Auto => vec![Io::Kernel, Io::Xdp, Io::Udp],
+            chosen => vec![chosen],
+        };
+        Ok(BackendChoice { backends, auth_ios, auth_threads: self.auth_threads, notes })
+    }
+}

@@ -1,0 +1,171 @@
+//! `sextant trial`: one trial, at a constant rate or with another load.
+
+mod attack;
+mod stand;
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use engine::pacer::{Model, Schedule};
+
+use super::EXIT_UNFIT;
+use super::outputs::OutputArgs;
+use crate::failure::{Failure, outcome_code, print, print_json};
+use crate::options::{QueryArgs, TesterArgs, process, rate, seconds};
+use attack::Attack;
+use campaign::{Progress, Status, Store, Target, Tester, TrialRun, reach};
+use lab::environment::Manifest;
+use report;
+use stand::{StandArgs, TrialSetup};
+
+/// Options of `sextant trial`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  sextant trial --server '[::1]:53' --rate 50000 --duration 10
+  sextant trial --server '[::1]:5300' --rate 100000 --prefix 2001:2:0:aaaa::/96 --json
+      straight against an AuthDNS that has a AAAA for every name
+  sextant trial --server '[::1]:53' --rate 20000 --input names.txt --shuffle --load poisson
+      what a file in dnsperf's format asks, as independent clients would
+  sextant trial --server '[::1]:53' --load closed:100 --duration 10
+      dnsperf's way: a closed loop, 100 queries outstanding
+  sextant trial --peer unbound --rate 5000 --duration 10
+      a server that is started for it, with an AuthDNS and a lab
+  sextant trial --peer dns64d --load experiments:16x2560
+      dns64perf2's way: the time that 256 queries take, with 16 outstanding
+  sextant trial --peer dns64d --io udp --rate 5000 --attack 20000 --duration 10
+      what is left for others during an attack with random names")]
+pub struct TrialArgs {
+    /// The server to ask
+    #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
+    server: Option<SocketAddr>,
+    /// Process ID of the server, if it runs on this machine; its processor time, memory and socket drops are
+    /// then read
+    #[arg(long, value_name = "PID", requires = "server", value_parser = process)]
+    pid: Option<u32>,
+    /// Queries per second; needed unless --load has rates of its own or is a closed loop
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<u64>,
+    /// Length of the trial in seconds (RFC 8219 asks for at least 60)
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    duration: Duration,
+    /// Send N queries per second for random names beside the trial, like a random-subdomain attack; these
+    /// queries are not counted
+    #[arg(long, value_name = "N", value_parser = rate)]
+    attack: Option<u64>,
+    /// Keep the trial and its latency histogram in this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    // These are last, or their headings would stand above the options after them.
+    #[command(flatten)]
+    stand: StandArgs,
+    #[command(flatten)]
+    query: QueryArgs,
+    #[command(flatten)]
+    tester: TesterArgs,
+    #[command(flatten)]
+    outputs: OutputArgs,
+}
+
+/// How long a lab, a server and the Tester's readings take.
+const AROUND: Duration = Duration::from_secs(3);
+
+impl TrialArgs {
+    /// About how long it takes.
+    ///
+    /// # Errors
+    /// Options that make no trial, a peer that nobody knows.
+    pub fn forecast(&self) -> Result<Duration, Failure> {
+        self.stand.check()?;
+        self.query.workload.rate_qps(self.rate)?;
+        Ok(self.duration + RESIDUAL + AROUND)
+    }
+}
+
+/// How long to listen for late answers after the timeout.
+const RESIDUAL: Duration = Duration::from_millis(500);
+
+/// The average rate of a load in q/s; 0 where answers set the pace.
+fn shown_qps(load: Model, rate_qps: u64, duration_ns: u64) -> u64 {
+    if load.is_closed() { 0 } else { Schedule::with_model(0, rate_qps, duration_ns, load).rate_qps }
+}
+
+/// Runs the trial and prints what became of it; the exit code says pass (0), fail (1) or void (3).
+///
+/// # Errors
+/// The server cannot be reached or started, or the trial cannot be run.
+pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
+    let listen_ns = args.query.timeout_ns() + RESIDUAL.as_nanos() as u64;
+    // A wrong option is known before any server is started.
+    args.query.workload.rate_qps(args.rate)?;
+    let server = args.server.unwrap_or(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
+    let mut target = Target { pid: args.pid, ..args.query.target(server, listen_ns) };
+    args.query.workload.apply(&args.query, &mut target)?;
+    let tester = args.tester.tester(args.query.first_name())?;
+    args.query.workload.check_threads(tester.cpus.len())?;
+    let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
+    let store = store.transpose().map_err(cannot_write)?;
+    // What was not measured leaves no directory behind.
+    let discard = |_: &Failure| store.iter().for_each(Store::discard);
+    let (tried, written) = measure(args, tester, target, store.as_ref()).inspect_err(discard)?;
+    // The result comes whatever becomes of the other files.
+    if args.json {
+        print_json(&tried.trial)?;
+    } else {
+        print(&report::trial_text(&tried.trial))?;
+    }
+    written?;
+    Ok(ExitCode::from(outcome_code(tried.trial.outcome)))
+}
+
+fn cannot_write(error: io::Error) -> Failure {
+    Failure::new(EXIT_UNFIT, error)
+}
+
+/// Starts the server if it is to be started, asks it, and keeps the trial; and whether the other outputs were
+/// written.
+fn measure(
+    args: &TrialArgs,
+    mut tester: Tester,
+    mut target: Target,
+    store: Option<&Store>,
+) -> Result<(TrialRun, Result<(), Failure>), Failure> {
+    let progress = Progress::new(args.json, &tester.watch);
+    let mut stand = args.stand.start(&args.query, &args.tester, (&mut tester, &mut target), &progress)?;
+    let outputs = args.outputs.begin(&mut target, &tester)?;
+    reach(&target, &tester)?;
+
+    let rate_qps = args.query.workload.rate_qps(args.rate)?;
+    let duration_ns = args.duration.as_nanos() as u64;
+    let length = args.duration + Duration::from_millis(30);
+    let shown_qps = shown_qps(target.load, rate_qps, duration_ns);
+    let doing = Status { phase: "trial".into(), rate_qps: shown_qps, length, ..Status::default() };
+    let auth = stand.as_ref().map(TrialSetup::auth);
+    let attack = args.attack.map(|rate_qps| Attack::new(rate_qps, &tester, &target)).transpose()?;
+    let mut trial = || tester.trial(&target, auth, rate_qps, duration_ns);
+    let tried = progress.during(&doing, || match attack {
+        Some(attack) => attack.beside(args.duration, trial),
+        None => trial(),
+    });
+    progress.clear();
+    let tried = tried?;
+    if let Some(stand) = &mut stand {
+        stand.check_alive()?;
+    }
+    if let Some(store) = store {
+        store
+            .save_json("trial.json", &tried.trial)
+            .and_then(|()| store.save_json("manifest.json", &Manifest::take()))
+            .and_then(|()| store.append_histogram("trial", &tried.trial, &tried.latency_ns))
+            .map_err(cannot_write)?;
+    }
+    let written = outputs.only(&tried);
+    Ok((tried, written))
+}

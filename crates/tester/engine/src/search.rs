@@ -1,0 +1,246 @@
+//! The rate search: from the trials so far to the next one. A pure function, so that a search can be
+//! replayed.
+
+mod goal;
+mod mlr;
+mod recorded;
+
+pub use goal::Goal;
+pub use mlr::{GoalBounds, goal_bounds};
+
+use crate::trial::Validity;
+use record::limits::MARGINAL_LOSS;
+use record::{Outcome, Trial};
+
+/// How to search.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mode {
+    /// Bisection, every trial counts (RFC 8219 9).
+    Rfc8219,
+    /// Bisection; a rate that failed marginally is tried again and fails only when it failed twice in a row.
+    Verify,
+    /// Trials at the highest rate only, as many as told.
+    Fixed {
+        /// Number of trials at that rate.
+        trials: u32,
+    },
+    /// MLRsearch (RFC 9971): bounds for all of these goals; the first is the one that the search's result is
+    /// about.
+    Mlr(Vec<Goal>),
+}
+
+/// The search's frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchSpec {
+    /// The rule by which rates are chosen.
+    pub mode: Mode,
+    /// The lowest rate worth trying, in q/s, at least 1.
+    pub low_qps: u64,
+    /// The highest rate that may be tried, in q/s: what the Tester is certified for.
+    pub high_qps: u64,
+    /// Length of a trial in ns; the goals of [`Mode::Mlr`] have their own.
+    pub trial_ns: u64,
+    /// Stop when the bracket is narrower than this share of its lower bound, in percent; likewise.
+    pub width_pct: f64,
+    /// So many void trials in a row at one rate end the search.
+    pub voids_max: u32,
+}
+
+/// A trial that was run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Its rate in q/s.
+    pub rate_qps: u64,
+    /// The length that was asked for in ns.
+    pub duration_ns: u64,
+    /// Pass, fail or void.
+    pub outcome: Outcome,
+    /// The share of its queries that got no valid answer in time, from 0 to 1.
+    pub loss_ratio: f64,
+}
+
+impl Point {
+    /// What a trial says to the search that asked for it. Its schedule may be a little shorter than asked, as
+    /// queries are whole, but it is as long as a full-length trial gets.
+    pub fn of(TrialInput { rate_qps, duration_ns }: TrialInput, trial: &Trial, validity: Validity) -> Self {
+        let failed = trial.scheduled.saturating_sub(validity.counted(trial));
+        Self {
+            rate_qps,
+            duration_ns,
+            outcome: trial.outcome,
+            loss_ratio: failed as f64 / trial.scheduled.max(1) as f64,
+        }
+    }
+
+    /// Whether a pause of the machine may have done it.
+    fn is_marginal(&self) -> bool {
+        self.loss_ratio <= MARGINAL_LOSS.value / 100.0
+    }
+
+    /// Whether it was run as the other one and ended so.
+    fn repeats(&self, other: &Self) -> bool {
+        (self.rate_qps, self.duration_ns, self.outcome) == (other.rate_qps, other.duration_ns, other.outcome)
+    }
+}
+
+/// What a trial is told (RFC 9971: trial input).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrialInput {
+    /// The rate in q/s.
+    pub rate_qps: u64,
+    /// The length of the schedule in ns.
+    pub duration_ns: u64,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Run this trial.
+    Try(TrialInput),
+    /// The search is over.
+    Found(SearchResult),
+    /// The Tester failed too often at this rate: nothing can be said of the server.
+    Unfit(u64),
+}
+
+/// The result of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchResult {
+    /// The highest rate that passed, 0 if none did.
+    pub qps: u64,
+    /// From there to the lowest rate above that failed, in q/s; 0 at the ceiling.
+    pub stop_width_qps: u64,
+    /// The highest rate allowed passed.
+    pub at_ceiling: bool,
+}
+
+/// The bracket of the rate: everything at `passed_qps` and below counts as passed, `failed_qps` and above as
+/// failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bracket {
+    /// The highest rate that passed; 0 if none did.
+    pub passed_qps: u64,
+    /// The lowest rate that failed; one above the ceiling if none did.
+    pub failed_qps: u64,
+}
+
+/// What the trials so far say.
+pub fn bracket(spec: &SearchSpec, history: &[Point]) -> Bracket {
+    if let Mode::Mlr(goals) = &spec.mode {
+        let first = goal_bounds(spec, &goals[..goals.len().min(1)], history);
+        let of_first = |bound: fn(&GoalBounds) -> Option<u64>| first.first().and_then(bound);
+        return Bracket {
+            passed_qps: of_first(|bounds| bounds.lower_qps).unwrap_or(0),
+            failed_qps: of_first(|bounds| bounds.upper_qps).unwrap_or(spec.high_qps + 1),
+        };
+    }
+    let mut bracket = Bracket { passed_qps: 0, failed_qps: spec.high_qps + 1 };
+    let mut doubted = None;
+    for point in history {
+        match point.outcome {
+            Outcome::Void => {}
+            Outcome::Pass => {
+                bracket.passed_qps = bracket.passed_qps.max(point.rate_qps);
+                doubted = None;
+            }
+            Outcome::Fail
+                if spec.mode == Mode::Verify && point.is_marginal() && doubted != Some(point.rate_qps) =>
+            {
+                doubted = Some(point.rate_qps);
+            }
+            Outcome::Fail => {
+                bracket.failed_qps = bracket.failed_qps.min(point.rate_qps);
+                doubted = None;
+            }
+        }
+    }
+    bracket
+}
+
+/// The next step of a search.
+pub fn next(spec: &SearchSpec, history: &[Point]) -> Next {
+    if let Some(last) = history.last() {
+        let again = history.iter().rev().take_while(|point| point.repeats(last)).count() as u32;
+        let same = TrialInput { rate_qps: last.rate_qps, duration_ns: last.duration_ns };
+        match last.outcome {
+            Outcome::Void if again >= spec.voids_max => return Next::Unfit(last.rate_qps),
+            Outcome::Void => return Next::Try(same),
+            Outcome::Fail if spec.mode == Mode::Verify && is_doubted(spec, history) => {
+                return Next::Try(same);
+            }
+            _ => {}
+        }
+    }
+    match &spec.mode {
+        Mode::Fixed { trials } => fixed(spec, history, *trials),
+        Mode::Rfc8219 | Mode::Verify => bisect(spec, bracket(spec, history)),
+        Mode::Mlr(goals) => mlr::next(spec, goals, history),
+    }
+}
+
+impl SearchSpec {
+    fn trial(&self, rate_qps: u64) -> Next {
+        Next::Try(TrialInput { rate_qps, duration_ns: self.trial_ns })
+    }
+}
+
+/// Whether the last trial failed for the first time at its rate.
+fn is_doubted(spec: &SearchSpec, history: &[Point]) -> bool {
+    let Some((last, before)) = history.split_last() else { return false };
+    bracket(spec, history) == bracket(spec, before) && bracket(spec, before).failed_qps > last.rate_qps
+}
+
+fn fixed(spec: &SearchSpec, history: &[Point], trials: u32) -> Next {
+    let done = history.iter().filter(|point| point.outcome != Outcome::Void).count() as u32;
+    if done < trials {
+        return spec.trial(spec.high_qps);
+    }
+    let passed = history.iter().all(|point| point.outcome != Outcome::Fail);
+    Next::Found(SearchResult {
+        qps: if passed { spec.high_qps } else { 0 },
+        stop_width_qps: 0,
+        at_ceiling: passed,
+    })
+}
+
+fn bisect(spec: &SearchSpec, bracket: Bracket) -> Next {
+    let Bracket { passed_qps, failed_qps } = bracket;
+    // A lower rate failed where a higher one passed: the pass stands, and the search is as narrow as it gets.
+    let width = failed_qps.saturating_sub(passed_qps);
+    let enough = ((passed_qps as f64 * spec.width_pct / 100.0) as u64).max(1);
+    let found = SearchResult { qps: passed_qps, stop_width_qps: width, at_ceiling: false };
+    if passed_qps >= spec.high_qps {
+        return Next::Found(SearchResult { stop_width_qps: 0, at_ceiling: true, ..found });
+    }
+    if failed_qps <= spec.low_qps || (passed_qps > 0 && width <= enough) {
+        // Nothing above has been refused yet: the ceiling itself decides.
+        return if failed_qps > spec.high_qps { spec.trial(spec.high_qps) } else { Next::Found(found) };
+    }
+    spec.trial((passed_qps + width / 2).clamp(spec.low_qps, spec.high_qps))
+}
+
+/// How often a rate failed below one that passed.
+pub fn loss_inversions(history: &[Point]) -> u32 {
+    let highest_pass =
+        history.iter().filter(|point| point.outcome == Outcome::Pass).map(|point| point.rate_qps).max();
+    let below = |point: &&Point| point.outcome == Outcome::Fail && Some(point.rate_qps) < highest_pass;
+    history.iter().filter(below).count() as u32
+}
+
+/// The trials of a search that ends near `expected_qps`, for a forecast: the server answers so many and no
+/// more.
+pub fn rehearse(spec: &SearchSpec, expected_qps: u64) -> Vec<Point> {
+    let mut history = Vec::new();
+    while let Next::Try(TrialInput { rate_qps, duration_ns }) = next(spec, &history) {
+        let loss_ratio = 1.0 - expected_qps.min(rate_qps) as f64 / rate_qps.max(1) as f64;
+        let outcome = if loss_ratio > 0.0 { Outcome::Fail } else { Outcome::Pass };
+        history.push(Point { rate_qps, duration_ns, outcome, loss_ratio });
+        if history.len() > 200 {
+            break;
+        }
+    }
+    history
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! What limited a whole measurement.
+
+use record::{Bottleneck, Cause, Outcome, Results, SearchMode};
+
+/// The most frequent cause of the runs' last failures, or who set the highest rate where every run passed there.
+pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
+    let searched = results.settings.search != SearchMode::Fixed && !results.runs.is_empty();
+    if searched && results.runs.iter().all(|run| run.at_ceiling) {
+        return Some(ceiling(results));
+    }
+    let failed =
+        results.runs.iter().filter_map(|run| run.trials.iter().rfind(|trial| trial.outcome == Outcome::Fail));
+    let causes: Vec<&Bottleneck> = failed.filter_map(|trial| trial.cause.as_ref()).collect();
+    let count = |cause: &Cause| causes.iter().filter(|other| other.cause == *cause).count();
+    // Of equally frequent causes the first one stands.
+    causes.iter().rev().max_by_key(|bottleneck| count(&bottleneck.cause)).copied().cloned()
+}
+
+/// Every run passed at the highest rate that it might try: who set that.
+fn ceiling(results: &Results) -> Bottleneck {
+    let highest = results.settings.rate_range_qps[1];
+    let told = results.selftest.as_ref().is_some_and(|test| test.passed && test.certified_qps >= highest);
+    let (cause, evidence) = if told {
+        (
+            Cause::HighestRate,
+            "every run passed at the highest rate that it was to try (--max-rate); the server may be faster",
+        )
+    } else {
+        (
+            Cause::Certificate,
+            "every run passed at the highest rate that the self-test allows; the server may be faster",
+        )
+    };
+    Bottleneck { cause, evidence: evidence.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::{Kind, Run, SelfTest, Trial};
+
+    #[test]
+    fn a_ceiling_that_was_told_is_not_the_certificates() {
+        let mut results = Results::new(Kind::Bench);
+        results.runs = vec![Run { at_ceiling: true, ..Run::default() }];
+        assert_eq!(bottleneck(&results).unwrap().cause, Cause::Certificate);
+        results.settings.rate_range_qps = [1, 60_000];
+        results.selftest = Some(SelfTest { passed: true, certified_qps: 60_000, ..SelfTest::default() });
+        assert_eq!(bottleneck(&results).unwrap().cause, Cause::HighestRate);
+    }
+
+    #[test]
+    fn the_most_frequent_cause_of_the_last_failures_stands_and_the_first_of_equals() {
+        let run = |cause: Cause| {
+            let cause = Some(Bottleneck { cause, evidence: String::new() });
+            Run {
+                trials: vec![Trial { outcome: Outcome::Fail, cause, ..Trial::default() }],
+                ..Run::default()
+            }
+        };
+        let mut results = Results::new(Kind::Bench);
+        assert_eq!(bottleneck(&results), None);
+        results.runs = vec![run(Cause::Path), run(Cause::DutCpu)];
+        assert_eq!(bottleneck(&results).unwrap().cause, Cause::Path);
+        results.runs.push(run(Cause::DutCpu));
+        assert_eq!(bottleneck(&results).unwrap().cause, Cause::DutCpu);
+    }
+}

@@ -1,0 +1,158 @@
+//! The rules about everything beyond the Tester: this machine's kernel, the AuthDNS, the server, the path, other load.
+
+use record::number::{count as grouped, plural};
+use record::{Cause, LossPlace};
+
+use super::tester::may_have_caused;
+use super::{Evidence, Finding, Limits, Weight};
+
+fn tells(cause: Cause, text: String) -> Finding {
+    Finding { cause, weight: Weight::Tells, text }
+}
+
+fn excuses(cause: Cause, text: String) -> Finding {
+    Finding { cause, weight: Weight::Excuses, text }
+}
+
+pub(super) fn kernel(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    let softnet = evidence.seen().and_then(|seen| seen.softnet_drops).unwrap_or(0);
+    let device = evidence.lost_at(&[LossPlace::OwnDeviceDrop]);
+    (softnet > 0 || device > 0).then(|| {
+        let (softnet, device) = (grouped(softnet), grouped(device));
+        let text = format!(
+            "the device of the queries dropped {device} packets, and the kernel {softnet} before any socket"
+        );
+        tells(Cause::Kernel, text)
+    })
+}
+
+/// The AuthDNS answered fewer queries than came to its device.
+pub(super) fn auth_silent(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    let seen = evidence.seen()?;
+    let (queries, answers) = (seen.auth_queries?, seen.auth_answers?);
+    let drops = seen.auth_socket_drops.unwrap_or(0);
+    (drops > 0 || answers < queries).then(|| {
+        let (queries, answers, drops) = (grouped(queries), grouped(answers), grouped(drops));
+        let text =
+            format!("the AuthDNS answered {answers} of {queries} queries and its sockets dropped {drops}");
+        tells(Cause::AuthDns, text)
+    })
+}
+
+/// The AuthDNS kept the server waiting, as far as the Tester's own questions to the AuthDNS show (RFC 8219 9.2.1).
+pub(super) fn auth_slow(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
+    let seen = evidence.seen()?;
+    let (asked, late) = (seen.auth_probes?, seen.auth_probes_late?);
+    let share = late as f64 * 100.0 >= asked as f64 * limits.auth_late_pct;
+    (late >= limits.auth_late_answers && share).then(|| {
+        let text = format!(
+            "the AuthDNS was slow: {late} of {asked} questions to the AuthDNS beside the trial had no answer after a quarter of the timeout"
+        );
+        excuses(Cause::AuthDns, text)
+    })
+}
+
+/// What the AuthDNS and the device of the queries dropped, with the Measurer's pauses, may have made every failure.
+pub(super) fn drops(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    let auth = evidence.seen().and_then(|seen| seen.auth_socket_drops).unwrap_or(0);
+    let device = evidence.circumstances.device_discards;
+    let (failed, displaced) = (evidence.failed(), evidence.trial.displaced);
+    let excused = displaced.saturating_add(auth).saturating_add(device);
+    (failed > 0 && auth.max(device) > 0 && failed <= excused).then(|| {
+        let dropped = [("the AuthDNS's sockets", auth), ("the device of the queries", device)];
+        let dropped = dropped.iter().filter(|(_, drops)| *drops > 0);
+        let dropped: String = dropped.map(|(who, drops)| format!(", {who} dropped {drops}")).collect();
+        let cause = if auth > 0 { Cause::AuthDns } else { Cause::Kernel };
+        excuses(cause, may_have_caused(failed, displaced, &dropped))
+    })
+}
+
+/// A server that has to look up names that should be in its cache does more than it was to do.
+pub(super) fn cold_cache(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    let cold = evidence.circumstances.cold_cache?;
+    let text = format!(
+        "the cache could not be warmed: {} of {} queries got no valid answer in time beforehand",
+        cold.without, cold.queries
+    );
+    Some(Finding { cause: Cause::ColdCache, weight: Weight::Spoils, text })
+}
+
+/// Several sockets share the port, and one thread has all the work.
+pub(super) fn one_thread(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
+    let seen = evidence.seen()?;
+    let hottest = seen.dut_hottest_thread_pct.filter(|&pct| pct >= limits.dut_thread_busy_pct)?;
+    let (all, sockets) = (seen.dut_cpu_pct?, seen.dut_sockets?);
+    (sockets > 1 && all - hottest < limits.dut_threads_idle_pct).then(|| {
+        let thread = seen.dut_hottest_thread.as_deref().unwrap_or("its busiest");
+        let text = format!(
+            "the server's thread {thread} used {hottest:.0} % of a processor and all others together {:.0} %, though {sockets} sockets share its port: queries come from too few ports, or the device has one queue",
+            (all - hottest).max(0.0)
+        );
+        tells(Cause::OneThread, text)
+    })
+}
+
+pub(super) fn dut_cpu(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
+    let seen = evidence.seen()?;
+    let pct = seen.dut_hottest_thread_pct.filter(|&pct| pct >= limits.dut_thread_busy_pct)?;
+    let thread = seen.dut_hottest_thread.as_deref().unwrap_or("its busiest");
+    let drops = grouped(seen.dut_socket_drops.unwrap_or(0));
+    let text =
+        format!("the server's thread {thread} used {pct:.0} % of a processor and its socket dropped {drops}");
+    Some(tells(Cause::DutCpu, text))
+}
+
+pub(super) fn dut_socket(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    let seen = evidence.seen()?;
+    let drops = grouped(seen.dut_socket_drops.filter(|&drops| drops > 0)?);
+    let busy = seen
+        .dut_hottest_thread_pct
+        .map_or(String::new(), |pct| format!(" while its busiest thread used {pct:.0} %"));
+    let text =
+        format!("the server's socket dropped {drops}{busy}: it paused for longer than its buffer lasts");
+    Some(tells(Cause::DutSocket, text))
+}
+
+/// Datagrams that one side sent and the other never had, as far as the counters of both namespaces tell.
+pub(super) fn path(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
+    let (trial, seen) = (evidence.trial, evidence.seen()?);
+    let (taken, sent) = (seen.dut_datagrams_in?, seen.dut_datagrams_out?);
+    let (auth_queries, auth_answers) = (seen.auth_queries?, seen.auth_answers?);
+    // A server past the stack counts neither; then nothing can be said.
+    let answers = sent.checked_sub(auth_queries).filter(|&answers| answers >= trial.answered)?;
+    let queries = taken.checked_sub(auth_answers)? + seen.dut_socket_drops.unwrap_or(0);
+    let lost_answers = answers - trial.answered.saturating_add(trial.duplicates).min(answers);
+    let lost_queries = trial.sent.saturating_sub(queries);
+    let share_pct = lost_answers.max(lost_queries) as f64 * 100.0 / trial.lost.max(1) as f64;
+    (trial.lost > 0 && share_pct >= limits.path_share_pct).then(|| {
+        let text = format!(
+            "of {} queries {} came to the server's sockets, and of its {} answers {} came back",
+            grouped(trial.sent),
+            grouped(queries.min(trial.sent)),
+            grouped(answers),
+            grouped(trial.answered)
+        );
+        tells(Cause::Path, text)
+    })
+}
+
+/// Other programs and the hypervisor. Of a server whose process is unknown the own work would look like that of other
+/// programs, so then only the hypervisor counts.
+pub(super) fn other_load(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
+    let seen = evidence.seen()?;
+    let foreign = seen.foreign_cpu_pct.filter(|_| seen.dut_cpu_pct.is_some()).unwrap_or(0.0);
+    let steal = seen.steal_pct.unwrap_or(0.0);
+    (foreign >= limits.foreign_load_pct || steal >= limits.steal_pct).then(|| {
+        let text =
+            format!("other programs used {foreign:.0} % of a processor and the hypervisor took {steal:.1} %");
+        excuses(Cause::OtherLoad, text)
+    })
+}
+
+pub(super) fn queueing(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    let late = evidence.trial.late;
+    (late > 0 && evidence.seen().is_some()).then(|| {
+        let late = plural(usize::try_from(late).unwrap_or(usize::MAX), "answer", "answers");
+        tells(Cause::DutQueueing, format!("{late} came after the timeout while no counter shows a drop"))
+    })
+}

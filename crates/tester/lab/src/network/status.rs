@@ -1,0 +1,115 @@
+//! What labs there are, and what their devices have counted.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::mark::{self, Found, Mark, look, namespace};
+use super::plan::{End, Role};
+use super::tools;
+
+/// A lab as it is found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The name of the lab.
+    pub name: String,
+    /// Whether it stays, ends with a process, or is left over from one.
+    pub state: State,
+    /// The devices that are there, six in a complete lab.
+    pub devices: Vec<DeviceStatus>,
+}
+
+/// How long a lab lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Until it is taken down.
+    Up,
+    /// As long as the process of this number.
+    Temporary {
+        /// The process ID of the command that made the lab.
+        pid: u32,
+    },
+    /// Its process is gone, or a part of it: the next `up` or `down` removes it.
+    Stale,
+}
+
+/// A device of a lab and what it has counted.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceStatus {
+    /// The network namespace that holds this end.
+    pub namespace: String,
+    /// The end of the link.
+    #[serde(flatten)]
+    pub end: End,
+    /// Packets received.
+    pub received: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that it dropped: on the way out those for which its peer had no room.
+    pub dropped: u64,
+}
+
+/// All labs of this machine.
+///
+/// # Errors
+/// As with [`super::check`], or what `ip` says.
+pub fn all() -> io::Result<Vec<Status>> {
+    tools::check()?;
+    mark::labs()?.into_iter().map(one).collect()
+}
+
+fn one(name: String) -> io::Result<Status> {
+    let (mut marks, mut devices) = (Vec::new(), Vec::new());
+    for role in Role::ALL {
+        let inside = namespace(&name, role);
+        if let Found::Ours(mark) = look(&inside)? {
+            marks.push(mark);
+            devices.extend(device_status(&inside, role)?);
+        }
+    }
+    let state = match marks.as_slice() {
+        [Mark { owner: None, .. }, _, _] => State::Up,
+        marks => match marks.iter().find_map(|mark| mark.owner) {
+            Some(owner) if owner.is_alive() => State::Temporary { pid: owner.pid },
+            _ => State::Stale,
+        },
+    };
+    Ok(Status { name, state, devices })
+}
+
+#[derive(Deserialize)]
+struct Link {
+    ifname: String,
+    stats64: Stats,
+}
+
+#[derive(Deserialize)]
+struct Stats {
+    rx: Counts,
+    tx: Counts,
+}
+
+#[derive(Deserialize)]
+struct Counts {
+    packets: u64,
+    dropped: u64,
+}
+
+fn device_status(inside: &str, role: Role) -> io::Result<Vec<DeviceStatus>> {
+    let links = tools::ip(&["-n", inside, "-json", "-statistics", "link", "show"])?;
+    let links: Vec<Link> = serde_json::from_str(&links)?;
+    let ends = role.peers().map(|towards| End::new(role, towards));
+    Ok(ends
+        .filter_map(|end| {
+            let Stats { rx, tx } = &links.iter().find(|link| link.ifname == end.device)?.stats64;
+            Some(DeviceStatus {
+                namespace: inside.to_owned(),
+                end,
+                received: rx.packets,
+                sent: tx.packets,
+                dropped: rx.dropped + tx.dropped,
+            })
+        })
+        .collect())
+}

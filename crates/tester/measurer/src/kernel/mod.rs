@@ -1,0 +1,19 @@
+//! The Measurer in the kernel: a generator and a sink as XDP programs, and a reflector to try them on.
+//!
+//! The generator is run by `BPF_PROG_TEST_RUN` on frames of the kernel's own, one thread for each processor.
+//! It reads the clock for every frame and drops it until the next query is due. The sink, on the same device,
+//! finds the query of each answer by the name, and computes from its number when it was due, so that nothing
+//! is kept for a query but a bit. What is not plainly right or wrong is judged in user space, by the same
+//! rules as any other answer.
+
+mod accounts;
+mod counters;
+mod doubts;
+mod generator;
+mod parameters;
+mod refusal;
+mod run;
+
+pub use parameters::check;
+pub use refusal::Refusal;
+pub use run::run;

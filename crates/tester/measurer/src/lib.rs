@@ -1,0 +1,20 @@
+//! The Measurer: one trial, from its plan to its statistics.
+//!
+//! [`measure`] runs the lanes of [`engine`] on a [`transport`] of sockets or AF_XDP rings; [`kernel`] has XDP
+//! programs generate the queries and take the answers; [`live`] tells meanwhile how the trial goes;
+//! [`workload_file`] reads queries.
+#![forbid(unsafe_code)]
+
+pub mod kernel;
+pub mod live;
+pub mod measure;
+mod plan;
+pub mod transport;
+pub mod workload_file;
+
+pub use plan::{Measured, Plan};
+
+/// The compiled XDP programs of `bpf/`.
+mod objects {
+    include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+}

@@ -1,0 +1,26 @@
+//! What a measurement leaves: the schema of `results.json`, the statistics over it, and how its numbers are
+//! written.
+//!
+//! The reports know nothing else. The crate is pure: no clock, socket, thread, file or environment.
+#![forbid(unsafe_code)]
+
+pub mod campaign;
+mod goals;
+pub mod identifiers;
+pub mod ladder;
+pub mod limits;
+mod load;
+pub mod machine;
+pub mod number;
+pub mod preflight;
+pub mod random;
+mod results;
+pub mod statistics;
+mod summary;
+mod terms;
+
+pub use goals::{Goal, GoalResult, GoalSummary};
+pub use load::LoadModel;
+pub use results::*;
+pub use summary::{MedianInterval, Steadiness, Summary};
+pub use terms::{Cause, Kind, Level, LossPlace, SearchMode, Validity};

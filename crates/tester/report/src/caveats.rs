@@ -1,0 +1,260 @@
+//! What the reader must know before believing the numbers.
+
+use record::{Finding, Outcome, Results, Severity, State, Validity};
+
+use super::select::{Phase, Tally, every_trial};
+use super::words::upper_first;
+use record::number::{plural, rate_of, seconds};
+
+/// RFC 8219 9: a trial SHOULD last at least this long, in seconds.
+const TRIAL_S: f64 = 60.0;
+/// RFC 8219 9: a search SHOULD be repeated at least this often.
+const REPETITIONS: usize = 20;
+/// RFC 8219 9: no longer timeout SHOULD be used, in seconds.
+const TIMEOUT_S: f64 = 1.0;
+
+/// Findings of the environment that are shown with the verdict.
+const FINDINGS: usize = 3;
+
+/// Something the reader must know before believing the numbers.
+pub(crate) struct Caveat {
+    pub severity: Severity,
+    pub title: String,
+    /// What it means, in a sentence or two.
+    pub text: String,
+}
+
+fn caveat(severity: Severity, title: impl Into<String>, text: impl Into<String>) -> Caveat {
+    Caveat { severity, title: title.into(), text: text.into() }
+}
+
+/// Everything the reader must know, worst first.
+pub(crate) fn caveats(results: &Results) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    all.extend(state_caveat(results));
+    all.extend(selftest_caveat(results));
+    all.extend(ceiling_caveat(results));
+    all.extend(cache_caveat(results));
+    all.extend(trust_caveats(results));
+    all.extend(deviation_caveat(results));
+    all.extend(finding_caveats(results));
+    all.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    all
+}
+
+fn state_caveat(results: &Results) -> Option<Caveat> {
+    let done = results.runs.iter().filter(|run| run.complete).count();
+    let came = format!(
+        "{} of {} were completed",
+        done,
+        plural(results.settings.repetitions as usize, "run", "runs")
+    );
+    match &results.state {
+        State::Complete => None,
+        State::Running => {
+            let text =
+                format!("It runs, or it ended without a word; {came}. The numbers are what is known so far.");
+            Some(caveat(Severity::Warning, "Not finished", text))
+        }
+        State::Interrupted => {
+            let text = format!(
+                "Somebody ended the measurement; {came}. The numbers are what was measured until then."
+            );
+            Some(caveat(Severity::Warning, "Interrupted", text))
+        }
+        State::Failed(reason) => {
+            Some(caveat(Severity::Fatal, "Failed", format!("{}; {came}.", reason.trim_end_matches('.'))))
+        }
+    }
+}
+
+fn selftest_caveat(results: &Results) -> Option<Caveat> {
+    match &results.selftest {
+        Some(test) if test.passed => None,
+        Some(test) if test.certified_qps > 0 => Some(caveat(
+            Severity::Fatal,
+            "Self-test not passed",
+            format!(
+                "The Tester did not reach the {} it needs for the highest rate of the search. It is fit to measure \
+                 up to {}; do not trust rates above.",
+                rate_of(test.required_qps),
+                rate_of(test.certified_qps)
+            ),
+        )),
+        Some(test) => Some(caveat(
+            Severity::Fatal,
+            "Self-test not passed",
+            format!(
+                "The Tester did not reach the {} it needs: no rate here can be trusted.",
+                rate_of(test.required_qps)
+            ),
+        )),
+        None if results.runs.is_empty() => None,
+        None => Some(caveat(
+            Severity::Warning,
+            "No self-test",
+            "RFC 8219 9.2.1 asks for one before any rate is measured: the Tester may be the limit.",
+        )),
+    }
+}
+
+/// The load of the AuthDNS in a trial with a cached share c and a AAAA share a is (1 - c) * (2 - a) for each
+/// query.
+fn cache_caveat(results: &Results) -> Option<Caveat> {
+    let settings = &results.settings;
+    let share = |pct: u8| f64::from(pct) / 100.0;
+    let (cached, native) = (share(settings.cached_share_pct), share(settings.aaaa_share_pct));
+    let expected = (1.0 - cached) * (2.0 - native);
+    let trials = results.runs.iter().flat_map(|run| &run.trials);
+    let seen =
+        trials.filter_map(|trial| trial.observation.as_ref()?.auth_queries_per_query).reduce(f64::min)?;
+    (cached > 0.0 && seen > expected * 1.1 + 0.02).then(|| {
+        let text = format!(
+            "At least {seen:.2} queries came to the AuthDNS for each query, where {expected:.2} were expected: the server \
+             did not answer the cached share from a cache."
+        );
+        caveat(Severity::Warning, "Not cached", text)
+    })
+}
+
+fn ceiling_caveat(results: &Results) -> Option<Caveat> {
+    let hit = results.runs.iter().filter(|run| run.at_ceiling).count();
+    let certified = results.selftest.as_ref().map_or(0, |test| test.certified_qps);
+    let beyond = results.runs.iter().filter(|run| certified > 0 && run.qps > certified).count();
+    if hit > 0 {
+        let text = format!(
+            "{} passed at the highest rate that the search may try ({}): the true rate may be higher.",
+            plural(hit, "run", "runs"),
+            rate_of(results.settings.rate_range_qps[1])
+        );
+        return Some(caveat(Severity::Warning, "At the ceiling", text));
+    }
+    (beyond > 0).then(|| {
+        let text = format!(
+            "{} found a rate above the {} for which this Tester is certified.",
+            plural(beyond, "run", "runs"),
+            rate_of(certified)
+        );
+        caveat(Severity::Fatal, "Beyond the certificate", text)
+    })
+}
+
+fn trust_caveats(results: &Results) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    let trials = every_trial(results);
+    let tally =
+        Tally::of(trials.iter().filter(|entry| entry.phase == Phase::Search).map(|entry| entry.trial));
+    if tally.void * 4 > tally.total() {
+        let text = "The Tester or other load was too often at fault: a quieter machine is needed, or a lower ceiling.";
+        all.push(caveat(Severity::Warning, format!("{} of {} trials void", tally.void, tally.total()), text));
+    }
+    if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.outcome != Outcome::Pass) {
+        let why = trial.void.as_deref().unwrap_or("the server left queries unanswered although it had time");
+        let text = format!("At {}: {}.", rate_of(trial.rate_qps), why.trim_end_matches('.'));
+        all.push(caveat(Severity::Warning, "The latency trial did not pass", text));
+    }
+    let inversions: u64 = results.runs.iter().map(|run| u64::from(run.loss_inversions)).sum();
+    if inversions > 0 {
+        let text =
+            "A lower rate failed where a higher one passed: losses came and went, so the rate is uncertain.";
+        all.push(caveat(
+            Severity::Info,
+            plural(inversions as usize, "loss inversion", "loss inversions"),
+            text,
+        ));
+    }
+    if results.settings.validity == Validity::Compat {
+        let text = "Any NOERROR answer with a record counted as valid, right or wrong, as in dns64perf++.";
+        all.push(caveat(Severity::Info, "Compatible validity", text));
+    }
+    all
+}
+
+fn deviation_caveat(results: &Results) -> Option<Caveat> {
+    let short_of = deviations_of(results);
+    let title = match short_of.first()?.0 {
+        Deviation::TrialLength => "Trials shorter than RFC 8219 asks",
+        Deviation::Repetitions => "Fewer repetitions than RFC 8219 asks",
+        Deviation::Timeout => "Not as RFC 8219 asks",
+    };
+    let clauses: Vec<String> = short_of.into_iter().map(|(_, clause)| clause).collect();
+    let text = format!("{}. Take the result as an estimate.", upper_first(&clauses.join("; ")));
+    Some(caveat(Severity::Warning, title, text))
+}
+
+/// What is wrong with the machine: the worst by name, the rest by number.
+fn finding_caveats(results: &Results) -> Vec<Caveat> {
+    let bad = |finding: &&Finding| finding.severity != Severity::Info;
+    let mut bad: Vec<&Finding> = results.environment.findings.iter().filter(bad).collect();
+    bad.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let named = bad.iter().take(FINDINGS).map(|finding| {
+        let remedy = if finding.remedy.is_empty() { "" } else { ". Remedy: " };
+        let text = format!("{}{remedy}{}", finding.evidence.trim_end_matches('.'), finding.remedy);
+        caveat(finding.severity, finding.what.trim_end_matches('.'), text.trim_start_matches(". "))
+    });
+    let mut all: Vec<Caveat> = named.collect();
+    if bad.len() > FINDINGS {
+        let more = format!("{} more", plural(bad.len() - FINDINGS, "finding", "findings"));
+        all.push(caveat(
+            Severity::Warning,
+            more,
+            "The machine may disturb a measurement; see the environment.",
+        ));
+    }
+    all
+}
+
+/// Where the measurement asks less than RFC 8219 does, in short clauses.
+pub(crate) fn deviations(results: &Results) -> Vec<String> {
+    deviations_of(results).into_iter().map(|(_, clause)| clause).collect()
+}
+
+/// What of a measurement is less than RFC 8219 asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deviation {
+    TrialLength,
+    Repetitions,
+    Timeout,
+}
+
+fn deviations_of(results: &Results) -> Vec<(Deviation, String)> {
+    let settings = &results.settings;
+    let mut all = Vec::new();
+    if settings.trial_s > 0.0 && settings.trial_s < TRIAL_S {
+        let clause =
+            format!("trials lasted {} where {} are asked", seconds(settings.trial_s), seconds(TRIAL_S));
+        all.push((Deviation::TrialLength, clause));
+    }
+    let n = results.summary.as_ref().map_or(settings.repetitions as usize, |summary| summary.n);
+    if n < REPETITIONS && !(n == 0 && results.runs.is_empty()) {
+        let clause = format!("{} where {REPETITIONS} are asked", plural(n, "repetition", "repetitions"));
+        all.push((Deviation::Repetitions, clause));
+    }
+    if settings.timeout_s > TIMEOUT_S {
+        let clause = format!("a timeout of {} where at most 1 s is asked", seconds(settings.timeout_s));
+        all.push((Deviation::Timeout, clause));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::{Observation, Run, Trial};
+
+    #[test]
+    fn a_share_that_was_not_cached_is_said_to_be_so() {
+        for (auth_queries_per_query, warned) in [(1.0, false), (1.2, true), (2.0, true)] {
+            let seen = Observation {
+                auth_queries_per_query: Some(auth_queries_per_query),
+                ..Observation::default()
+            };
+            let trial = Trial { observation: Some(seen), ..Trial::default() };
+            let mut results = Results::new(record::Kind::Bench);
+            results.runs = vec![Run { trials: vec![trial], ..Run::default() }];
+            assert!(cache_caveat(&results).is_none(), "nothing was to be cached");
+            results.settings.cached_share_pct = 50;
+            assert_eq!(cache_caveat(&results).is_some(), warned, "{auth_queries_per_query}");
+        }
+    }
+}

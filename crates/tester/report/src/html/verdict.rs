@@ -1,0 +1,101 @@
+//! The verdict: the numbers that decide, and what to mind before believing them.
+
+use maud::{Markup, html};
+use record::{Results, Severity, Summary, Trial};
+
+use crate::caveats::{Caveat, caveats};
+use crate::clean::unbroken;
+use crate::words::{at_ceiling, confidence, kept, p1_name, p99_name, upper_first, verdict as sentence};
+use record::number::{count, percent, plural, rate, rate_of, real, time_of};
+
+/// The first section.
+pub fn verdict(results: &Results) -> Markup {
+    html! {
+        section #verdict {
+            h2 { a href="#verdict" { "Verdict" } }
+            @if let Some(summary) = &results.summary { (safe_rate(results, summary)) }
+            p.lede { (unbroken(&sentence(results))) }
+            (answers(results))
+            (warnings(&caveats(results)))
+        }
+    }
+}
+
+fn safe_rate(results: &Results, summary: &Summary) -> Markup {
+    let ceiling = at_ceiling(results);
+    let held = if summary.n <= 100 { "every run" } else { "99 of 100 runs" };
+    html! {
+        p.rate {
+            span { "Safe rate: " (held) " held it without losing a query. " (p1_name(summary.n)) }
+            strong { @if ceiling { "≥ " } (count(summary.p1)) } " q/s"
+        }
+    }
+}
+
+fn answers(results: &Results) -> Markup {
+    html! {
+        dl.answers {
+            @if let Some(summary) = &results.summary { (median(summary)) }
+            @if let Some(trial) = &results.latency_trial { (latency(trial)) }
+            @if let Some(found) = &results.bottleneck { (answer("What limited it", &upper_first(found.cause.as_str()), &upper_first(&found.evidence))) }
+            @if results.summary.is_some() { (answer("How sure we are", &sureness(results), &confidence(results))) }
+        }
+    }
+}
+
+fn median(summary: &Summary) -> Markup {
+    let highest = rate_of(summary.p99);
+    let spread = format!("{} {highest}; dispersion {}", p99_name(summary.n), percent(summary.dispersion_pct));
+    answer("Median of the runs", &rate(summary.median), &spread)
+}
+
+fn latency(trial: &Trial) -> Markup {
+    let times = &trial.latency_ns;
+    let name = format!("Latency at half the rate, {}", rate_of(trial.rate_qps));
+    if trial.valid == 0 {
+        return answer(&name, "no valid answer", "");
+    }
+    let tail = format!(
+        "99 % within {}, 99.9 % within {}, slowest {}",
+        time_of(times.p99),
+        time_of(times.p999),
+        time_of(times.max)
+    );
+    answer(&name, &format!("{} median", time_of(times.p50)), &tail)
+}
+
+fn sureness(results: &Results) -> String {
+    let (kept, of) = kept(results);
+    match (&results.summary, of) {
+        (Some(summary), 0) => plural(summary.n, "run", "runs"),
+        (Some(summary), _) => {
+            format!("{}; RFC 8219: {} of {} kept", plural(summary.n, "run", "runs"), real(kept as f64, 0), of)
+        }
+        (None, _) => String::new(),
+    }
+}
+
+fn answer(name: &str, value: &str, detail: &str) -> Markup {
+    html! { div { dt { (unbroken(name)) } dd { strong { (unbroken(value)) } span { (unbroken(detail)) } } } }
+}
+
+fn warnings(caveats: &[Caveat]) -> Markup {
+    html! {
+        @if !caveats.is_empty() {
+            ul.caveats aria-label="What to mind" {
+                @for caveat in caveats {
+                    li.(class(caveat.severity)) { strong { (upper_first(&caveat.title)) ". " } (unbroken(&caveat.text)) }
+                }
+            }
+        }
+    }
+}
+
+/// The class of a severity, also of findings.
+pub fn class(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Fatal => "fatal",
+    }
+}

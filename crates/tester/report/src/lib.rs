@@ -1,0 +1,43 @@
+//! From a record to what a person reads. Knows only the record.
+//!
+//! Everything here is a function of [`record::Results`], or several with the record of their campaign
+//! (`series`): text for the terminal, one HTML page, CSV, SVG and LaTeX. Charts are SVG of our own (`svg`,
+//! `charts`), styled by classes, so that one drawing serves light, dark and print; `words` holds every
+//! sentence, so that all forms say the same.
+#![forbid(unsafe_code)]
+
+mod caveats;
+mod charts;
+mod clean;
+pub mod compare;
+mod csv;
+mod figures;
+mod goals;
+mod html;
+pub mod index;
+mod lines;
+mod load;
+mod method;
+
+mod observed;
+mod png;
+mod select;
+pub mod series;
+mod svg;
+mod table;
+mod text;
+mod trial_text;
+mod words;
+mod write;
+
+pub use clean::one_line;
+pub use csv::trials_csv;
+pub use figures::svg_figures;
+pub use html::html;
+pub use load::{FILE, LoadError, load};
+pub use observed::observed_text;
+pub use png::png_figures;
+pub use text::text;
+pub use trial_text::trial_text;
+pub use words::{certified, verdict};
+pub use write::{tables, write_all};

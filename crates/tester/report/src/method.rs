@@ -1,0 +1,85 @@
+//! How a measurement was made, in plain sentences.
+
+use record::{Results, SearchMode, Settings, Validity};
+
+use record::number::{seconds, short};
+
+/// A paragraph for each thing that one must know to repeat it.
+pub fn method(results: &Results) -> Vec<String> {
+    const VOID: &str = "A trial in which the Tester itself was late, uneven, could not send, or dropped answers is void, and so is \
+         one that failed while other programs used the processors, or with no more failures than the Tester's own pauses \
+         displaced queries: none of them is held against the server.";
+    const SELFTEST: &str = "Before that, the self-test of RFC 8219 9.2.1 sent the Tester's queries to its own AuthDNS without the \
+         server, at 2.2 times the highest rate and with a quarter of the timeout, to show that the Tester is not \
+         the limit.";
+    const RELIED_ON: &str = "The self-test of RFC 8219 9.2.1 was not run again: a certificate of an earlier one, over the same device, shows \
+         that the Tester is not the limit.";
+    let settings = &results.settings;
+    let mut all = vec![queries(settings), trial(settings), VOID.to_owned(), search(settings)];
+    all.extend(results.selftest.as_ref().map(|test| {
+        let relied_on = test.certificate.is_some() && test.trials.is_empty();
+        (if relied_on { RELIED_ON } else { SELFTEST }).to_owned()
+    }));
+    all
+}
+
+fn queries(settings: &Settings) -> String {
+    let Settings { names, suffix, workload, .. } = settings;
+    if workload.is_empty() {
+        return format!(
+            "Every query asks for the AAAA record of another name of {names} under {suffix}, so that no cache can help. The server \
+             must ask the AuthDNS for a AAAA record, learn that there is none, ask for the A record, and build the answer."
+        );
+    }
+    format!(
+        "The queries differ from RFC 8219's, where each asks for the AAAA record of another name: {workload}. Names are \
+         of {names} under {suffix} where nothing else is said."
+    )
+}
+
+fn trial(settings: &Settings) -> String {
+    let load = if settings.load.is_constant() {
+        "at a constant rate".to_owned()
+    } else {
+        format!("at an average rate, distributed as {},", settings.load)
+    };
+    let rule = match settings.validity {
+        Validity::Compat => "a NOERROR response with any answer record",
+        Validity::Response => "a response to the question",
+        _ => "the AAAA record that the prefix and the name demand",
+    };
+    format!(
+        "A trial sends queries {load} for {}. The schedule never waits for answers, and latency counts \
+         from the instant at which a query was due. An answer is valid if it comes within {} and holds {rule}. A \
+         trial passes only if every query got a valid answer.",
+        seconds(settings.trial_s),
+        seconds(settings.timeout_s)
+    )
+}
+
+fn search(settings: &Settings) -> String {
+    let search = match settings.search {
+        SearchMode::Rfc8219 => {
+            "Bisection: a trial that passes raises the lower bound, one that fails lowers the upper bound"
+        }
+        SearchMode::Verify => {
+            "Bisection with verification: only a rate that failed twice lowers the upper bound"
+        }
+        SearchMode::Mlr => {
+            "MLRsearch (RFC 9971): each rate is judged by all trials at it, first short ones far apart, then full-length ones"
+        }
+        SearchMode::Fixed => "The rate was given, not searched",
+        SearchMode::Other(_) => {
+            "A search raised the rate after trials that passed and lowered it after trials that failed"
+        }
+    };
+    let repeated = match settings.repetitions {
+        1 => "once".to_owned(),
+        number => format!("{number} times"),
+    };
+    format!(
+        "{search}, until the bounds are closer than {} %. The search is repeated {repeated}; the safe rate is the first \
+         percentile of the rates found, the typical one is their median.",
+        short(settings.width_pct)
+    )
+}

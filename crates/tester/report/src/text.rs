@@ -1,0 +1,96 @@
+//! The result on a terminal.
+
+use record::{Results, Severity, Trial};
+
+use super::caveats::caveats;
+use super::clean::{printable, shortened};
+use super::goals::{goal_lines, steadiness};
+use super::lines::{line, wrapped};
+use super::observed::summary;
+use super::select::{Tally, every_trial};
+use super::words::{at_ceiling, certified, confidence, kept, p1_name, p99_name, upper_first, verdict};
+use record::number::{count, percent, plural, rate, rate_of, time_of};
+
+/// The verdict and its evidence in about twenty lines.
+pub fn text(results: &Results) -> String {
+    let mut out = wrapped("", &verdict(results), 0);
+    for (index, (label, value)) in summary_lines(results).iter().enumerate() {
+        out += if index == 0 { "\n" } else { "" };
+        out += &line(label, value);
+    }
+    for (index, caveat) in caveats(results).iter().enumerate() {
+        out += if index == 0 { "\n" } else { "" };
+        let mark = if caveat.severity == Severity::Info { "note" } else { "mind" };
+        out +=
+            &wrapped(&format!("  {mark}  "), &format!("{}: {}", upper_first(&caveat.title), caveat.text), 8);
+    }
+    printable(out)
+}
+
+fn summary_lines(results: &Results) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut add = |label: &str, value: String| lines.push((label.to_owned(), value));
+    if let Some(summary) = &results.summary {
+        let bound = if at_ceiling(results) { "at least " } else { "" };
+        add(&format!("Safe rate, {}", p1_name(summary.n)), format!("{bound}{}", rate_of(summary.p1)));
+        add("Median", rate(summary.median));
+        add(&p99_name(summary.n), rate_of(summary.p99));
+        add("Dispersion", format!("{} of the median", percent(summary.dispersion_pct)));
+        add("How sure", confidence(results));
+    }
+    if !results.runs.is_empty() {
+        add("Rates found", rates(results));
+    }
+    for (label, value) in goal_lines(results) {
+        add(&label, value);
+    }
+    if let Some(steady) = results.steadiness.as_ref().and_then(steadiness) {
+        add("Steadiness", steady);
+    }
+    if let Some(trial) = &results.latency_trial {
+        add(&format!("Latency at {}", rate_of(trial.rate_qps)), latency(trial));
+    }
+    if let Some(found) = &results.bottleneck {
+        add("Limited by", joined(found.cause.as_str(), &found.evidence));
+    }
+    if let Some(analysis) = &results.observed {
+        add("Its own queries", summary(analysis));
+    }
+    if let Some(test) = &results.selftest {
+        add("Self-test (9.2.1)", shortened(&certified(test), 300));
+    }
+    let tally = Tally::of(every_trial(results).iter().map(|entry| entry.trial));
+    if tally.total() > 0 {
+        let trials = plural(tally.total(), "trial", "trials");
+        add("Trials", format!("{trials}: {} passed, {} failed, {} void", tally.pass, tally.fail, tally.void));
+    }
+    let (kept, of) = kept(results);
+    if of > 0 {
+        add("RFC 8219", format!("{kept} of {of} requirements kept"));
+    }
+    lines
+}
+
+fn rates(results: &Results) -> String {
+    const SHOWN: usize = 20;
+    let mut found: Vec<String> = results.runs.iter().take(SHOWN).map(|run| count(run.qps)).collect();
+    if results.runs.len() > SHOWN {
+        found.push(format!("and {} more", results.runs.len() - SHOWN));
+    }
+    format!("{} q/s", found.join(" · "))
+}
+
+fn latency(trial: &Trial) -> String {
+    let times = &trial.latency_ns;
+    format!(
+        "p50 {}, p99 {}, p99.9 {}, max {}",
+        time_of(times.p50),
+        time_of(times.p99),
+        time_of(times.p999),
+        time_of(times.max)
+    )
+}
+
+fn joined(first: &str, second: &str) -> String {
+    if second.is_empty() { first.to_owned() } else { format!("{first}: {}", shortened(second, 300)) }
+}

@@ -1,0 +1,197 @@
+//! What the record says, in plain sentences. Text, HTML and LaTeX all speak through here.
+
+use std::time::Duration;
+
+use record::{Cause, CertificateUse, Dut, Results, SelfTest, State, Summary};
+
+use super::clean::printable;
+use super::goals::without;
+use record::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, time_of};
+
+/// The server and its version; where it is not ours and states none, its address.
+pub(crate) fn dut_name(results: &Results) -> String {
+    let dut = &results.dut;
+    let known = !dut.name.is_empty() && dut.name != Dut::EXTERNAL;
+    match (known, dut.version.as_str()) {
+        (true, "") => dut.name.clone(),
+        (true, version) if version.contains(&dut.name) => version.to_owned(),
+        (true, version) => format!("{} {version}", dut.name),
+        (false, "") if dut.address.is_empty() => "the server".to_owned(),
+        (false, "") => format!("the server at {}", dut.address),
+        (false, version) => version.to_owned(),
+    }
+}
+
+/// What the self-test certifies, and on what grounds.
+pub fn certified(test: &SelfTest) -> String {
+    let fit = rate_of(test.certified_qps);
+    if !test.passed {
+        return format!("not passed; certified up to {fit}");
+    }
+    match &test.certificate {
+        Some(CertificateUse { issued_utc, required_qps, trial_s, path, .. }) => {
+            let at = instant(issued_utc);
+            let (required, lasting) = (rate_of(*required_qps), seconds(*trial_s));
+            let confirmed = match test.trials.as_slice() {
+                [] => String::new(),
+                _ => format!(", confirmed now at {}", rate_of(test.required_qps)),
+            };
+            format!(
+                "this Tester is certified to {fit} on this machine, this path ({path}), this day: {required} for {lasting} \
+                 on {at}{confirmed}"
+            )
+        }
+        None if test.uncertified.is_empty() => format!("passed; certified up to {fit}"),
+        None => format!("passed; certified up to {fit}. No kept certificate held: {}", test.uncertified),
+    }
+}
+
+/// `P1 (= min, n = 3)`: with up to 100 values the first percentile is the smallest (RFC 2330 11.3).
+pub(crate) fn p1_name(n: usize) -> String {
+    if n <= 100 { format!("P1 (= min, n = {n})") } else { format!("P1 (n = {n})") }
+}
+
+/// `P99 (= max, n = 3)`: below 100 values it is the largest.
+pub(crate) fn p99_name(n: usize) -> String {
+    if n < 100 { format!("P99 (= max, n = {n})") } else { format!("P99 (n = {n})") }
+}
+
+/// The result in plain words: the record's own verdict, or one made from its numbers.
+pub fn verdict(results: &Results) -> String {
+    printable(unchecked_verdict(results))
+}
+
+fn unchecked_verdict(results: &Results) -> String {
+    if let Some(verdict) = results.verdict.as_ref().filter(|text| !text.trim().is_empty()) {
+        return verdict.clone();
+    }
+    let Some(summary) = &results.summary else { return without_summary(results) };
+    let mut text = rate_sentence(results, summary);
+    if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.valid > 0) {
+        text += &format!(
+            " At {}, half of the answers came within {} and 99 of 100 within {}.",
+            rate_of(trial.rate_qps),
+            time_of(trial.latency_ns.p50),
+            time_of(trial.latency_ns.p99)
+        );
+    }
+    match &results.bottleneck {
+        Some(found) if found.cause != Cause::Unattributed => {
+            text + &format!(" What limited the rate: {}.", found.cause)
+        }
+        _ => text + " The counters do not tell what limited the rate.",
+    }
+}
+
+fn rate_sentence(results: &Results, summary: &Summary) -> String {
+    let name = dut_name(results);
+    let safe =
+        if at_ceiling(results) { format!("at least {}", rate_of(summary.p1)) } else { rate_of(summary.p1) };
+    if summary.n == 1 {
+        return format!("{name} answered {safe} {}, in one run.", without(results));
+    }
+    format!(
+        "{name} answered {safe} {} in {} {} (median {}; the runs lie {} apart).",
+        without(results),
+        if summary.n <= 100 { "every one of" } else { "99 % of" },
+        plural(summary.n, "run", "runs"),
+        rate(summary.median),
+        percent(summary.dispersion_pct),
+    )
+}
+
+fn without_summary(results: &Results) -> String {
+    let found: Vec<String> =
+        results.runs.iter().filter(|run| run.qps > 0).map(|run| rate_of(run.qps)).collect();
+    let end = match &results.state {
+        State::Running => "The measurement has not ended yet.".to_owned(),
+        State::Complete if results.runs.is_empty() => "The measurement held no search.".to_owned(),
+        State::Complete => "No run found a rate without loss.".to_owned(),
+        State::Interrupted => "The measurement was interrupted.".to_owned(),
+        State::Failed(reason) => format!("The measurement failed: {}.", reason.trim_end_matches('.')),
+    };
+    match (&results.selftest, found.as_slice()) {
+        (_, [_, ..]) => format!("{end} Highest rates that passed so far: {}.", found.join(", ")),
+        (Some(test), []) if test.passed => {
+            format!(
+                "{end} The self-test passed: this Tester is fit to measure up to {}.",
+                rate_of(test.certified_qps)
+            )
+        }
+        (Some(_), []) => format!("{end} The self-test did not pass."),
+        (None, []) => format!("{end} No rate was found."),
+    }
+}
+
+/// Whether every run ended at the highest rate it may try, so that the rate found is only a lower bound.
+pub fn at_ceiling(results: &Results) -> bool {
+    !results.runs.is_empty() && results.runs.iter().all(|run| run.at_ceiling)
+}
+
+/// How far the rate can be trusted, in one or two sentences.
+pub fn confidence(results: &Results) -> String {
+    let Some(summary) = &results.summary else { return "There is no rate to be sure of.".to_owned() };
+    let mut text = if summary.n == 1 {
+        "One run says nothing about repeatability.".to_owned()
+    } else {
+        format!("{} lie {} apart.", plural(summary.n, "run", "runs"), percent(summary.dispersion_pct))
+    };
+    text += &format!(" Each search stopped within {}.", rate_of(summary.stop_width_qps));
+    match &summary.median_interval {
+        Some(interval) => {
+            text += &format!(
+                " The median lies between {} and {} with {} confidence.",
+                rate_of(interval.low),
+                rate_of(interval.high),
+                brief_percent(interval.confidence_pct)
+            );
+        }
+        None => text += " So few runs allow no confidence interval.",
+    }
+    text
+}
+
+/// How many requirements are kept, of those that apply.
+pub fn kept(results: &Results) -> (usize, usize) {
+    let applies = results.checklist.iter().filter_map(|requirement| requirement.kept);
+    applies.fold((0, 0), |(kept, all), is_kept| (kept + usize::from(is_kept), all + 1))
+}
+
+pub fn took(results: &Results) -> Option<Duration> {
+    let at = |text: &str| humantime::parse_rfc3339(text).ok();
+    at(results.finished_utc.as_deref()?)?.duration_since(at(&results.started_utc)?).ok()
+}
+
+/// An RFC 3339 instant as a person reads it; anything else unchanged.
+pub fn instant(text: &str) -> String {
+    if text.is_empty() {
+        return NONE.to_owned();
+    }
+    match humantime::parse_rfc3339(text) {
+        Ok(at) => humantime::format_rfc3339_seconds(at).to_string().replace('T', " ").replace('Z', " UTC"),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// The command line, quoted for a POSIX shell.
+pub(crate) fn command_line(command: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,+@%[]".contains(c))
+    };
+    let quoted = command.iter().map(|word| {
+        // Brackets are patterns to a shell, but only match files that nobody has; quoting them is safer
+        // still.
+        if plain(word) && !word.contains('[') {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// With a capital first letter.
+pub(crate) fn upper_first(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
