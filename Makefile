@@ -103,8 +103,8 @@ msrv:
 # Tests of the pure crates under Miri, which interprets them and finds undefined behaviour in what they use.
 # Left out is what takes minutes there: whole trials, statistics, the machine, and most of the inputs of
 # properties.
-MIRI = PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --lib --quiet \
-    --target-dir $(TARGET)/miri
+MIRI = PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --lib \
+    --quiet --target-dir $(TARGET)/miri
 
 miri:
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || \

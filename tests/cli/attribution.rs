@@ -45,7 +45,9 @@ fn a_tester_without_its_processor_is_the_cause() {
     let told = trial(&["--server", &server, "--rate", "2000", "--cpus", &cpu.to_string()]);
     assert_eq!(told["outcome"], "void", "{told}");
     assert_eq!(told["cause"]["cause"], "Tester CPU", "{told}");
-    assert!(told["cause"]["evidence"].as_str().unwrap().contains("ms late"));
+    // Without its processor it is late, or uneven where the pauses are shorter.
+    let evidence = told["cause"]["evidence"].as_str().unwrap();
+    assert!(evidence.contains("ms late") || evidence.contains("sent unevenly"), "{told}");
 }
 
 #[test]
@@ -261,7 +263,7 @@ fn one_source_port_leaves_the_servers_other_threads_idle() {
 fn a_server_whose_socket_has_no_room_drops_while_it_is_idle() {
     let _alone = alone();
     let reflector = reflector(&["--receive-buffer", "2304"]);
-    let told = reflected(&reflector, &["--rate", "2000", "--load", "burst:1000"]);
+    let told = reflected(&reflector, &["--rate", "2000", "--load", "burst:400"]);
     assert_ne!(told["outcome"], "pass", "{told}");
     assert_eq!(told["cause"]["cause"], "DUT socket buffer and pauses", "{told}");
 }

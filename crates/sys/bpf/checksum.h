@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * The Internet checksum (RFC 1071), always computed in full: frames from local sockets carry partial ones. Sums are of
- * 32-bit words as they stand in memory, which is right in either byte order (RFC 1071 2 B). */
+ * The Internet checksum (RFC 1071), always computed in full: frames from local sockets carry partial ones.
+ * Sums are of 32-bit words as they stand in memory, which is right in either byte order (RFC 1071 2 B). */
 #pragma once
 
 #include "packet.h"

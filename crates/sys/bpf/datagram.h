@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Which packets carry a datagram that may be answered in its own frame: in one piece, without options or extension headers,
- * whole, from a source that is one. All others are the stack's, also those that it would drop. */
+ * Which packets carry a datagram that may be answered in its own frame: in one piece, without options or
+ * extension headers, whole, from a source that is one. All others are the stack's, also those that it would
+ * drop. */
 #pragma once
 
 #include "checksum.h"
@@ -11,7 +12,8 @@ static __always_inline int is_datagram_ipv4(const struct iphdr *ip, const void *
     if (!is_udp_ipv4(ip, end))
         return 0;
     const struct udphdr *udp = (const void *)(ip + 1);
-    /* Nobody's address, loopback, multicast and broadcast get no answer (RFC 1122 3.2.1.3); nor do we talk to us. */
+    /* Nobody's address, loopback, multicast and broadcast get no answer (RFC 1122 3.2.1.3); nor do we talk to
+     * us. */
     __u32 network = bpf_ntohl(ip->saddr) >> 24;
     if (!network || network == 127 || network >= 224 || ip->saddr == ip->daddr || ipv4_checksum(ip))
         return 0;

@@ -16,29 +16,29 @@
 /* Version 4 and a header without options. */
 #define IPV4_PLAIN 0x45
 
-#define PER_CPU_COUNTERS(name, count)                                                                                  \
-    struct {                                                                                                           \
-        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                                                       \
-        __uint(max_entries, count);                                                                                    \
-        __type(key, __u32);                                                                                            \
-        __type(value, __u64);                                                                                          \
+#define PER_CPU_COUNTERS(name, count)                                                                        \
+    struct {                                                                                                 \
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                                             \
+        __uint(max_entries, count);                                                                          \
+        __type(key, __u32);                                                                                  \
+        __type(value, __u64);                                                                                \
     } name SEC(".maps")
 
 /* The AF_XDP socket of each queue; the loader sets how many. */
-#define AF_XDP_SOCKETS(name)                                                                                           \
-    struct {                                                                                                           \
-        __uint(type, BPF_MAP_TYPE_XSKMAP);                                                                             \
-        __uint(max_entries, 64);                                                                                       \
-        __type(key, __u32);                                                                                            \
-        __type(value, __u32);                                                                                          \
+#define AF_XDP_SOCKETS(name)                                                                                 \
+    struct {                                                                                                 \
+        __uint(type, BPF_MAP_TYPE_XSKMAP);                                                                   \
+        __uint(max_entries, 64);                                                                             \
+        __type(key, __u32);                                                                                  \
+        __type(value, __u32);                                                                                \
     } name SEC(".maps")
 
-#define COUNT(map, index)                                                                                              \
-    do {                                                                                                               \
-        __u32 count_index = (index);                                                                                   \
-        __u64 *counter = bpf_map_lookup_elem(&map, &count_index);                                                      \
-        if (counter)                                                                                                   \
-            *counter += 1;                                                                                             \
+#define COUNT(map, index)                                                                                    \
+    do {                                                                                                     \
+        __u32 count_index = (index);                                                                         \
+        __u64 *counter = bpf_map_lookup_elem(&map, &count_index);                                            \
+        if (counter)                                                                                         \
+            *counter += 1;                                                                                   \
     } while (0)
 
 static __always_inline int is_same(const volatile __u32 *one, const volatile __u32 *other)
@@ -56,11 +56,12 @@ static __always_inline int is_udp_ipv4(const struct iphdr *ip, const void *end)
 /* The same without extension headers. */
 static __always_inline int is_udp_ipv6(const struct ipv6hdr *ip, const void *end)
 {
-    return (const void *)(ip + 1) + sizeof(struct udphdr) <= end && ip->version == 6 && ip->nexthdr == IPPROTO_UDP;
+    return (const void *)(ip + 1) + sizeof(struct udphdr) <= end && ip->version == 6
+        && ip->nexthdr == IPPROTO_UDP;
 }
 
-/* Where the UDP header of an unfragmented datagram stands; 0 if this is none. Datagrams behind IPv4 options or IPv6
- * extension headers are left to the kernel. */
+/* Where the UDP header of an unfragmented datagram stands; 0 if this is none. Datagrams behind IPv4 options
+ * or IPv6 extension headers are left to the kernel. */
 static __always_inline __u32 udp_offset(const void *data, const void *end)
 {
     const struct ethhdr *eth = data;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Lets everything pass. A veth takes frames from its peer's XDP_TX and from redirects only with a program of its own. */
+ * Lets everything pass. A veth takes frames from its peer's XDP_TX and from redirects only with a program of
+ * its own. */
 #include "packet.h"
 
 SEC("xdp")

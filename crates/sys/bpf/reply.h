@@ -4,8 +4,8 @@
 
 #include "turn.h"
 
-/* Octets that a frame grows by before its start, in whole words: not less than what is moved there (VLAN tags, IPv6, UDP, header
- * and question), so that the two do not overlap. */
+/* Octets that a frame grows by before its start, in whole words: not less than what is moved there (VLAN
+ * tags, IPv6, UDP, header and question), so that the two do not overlap. */
 #define ROOM_BEFORE 192
 
 /* Moves the first `kept` octets of the frame to the start of the room that was made before it. */
@@ -14,7 +14,8 @@ static __always_inline int move_forward(struct xdp_md *ctx, __u32 kept)
     __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
     if (kept < 8 || kept > ROOM_BEFORE)
         return -1;
-    /* The mask changes nothing; it keeps the compiler from adding first, which the verifier does not follow. */
+    /* The mask changes nothing; it keeps the compiler from adding first, which the verifier does not
+     * follow. */
     __u8 *last = data + ((kept - 8) & 0xff);
     if (last + ROOM_BEFORE + 8 > end)
         return -1;
@@ -28,8 +29,8 @@ static __always_inline int move_forward(struct xdp_md *ctx, __u32 kept)
     return 0;
 }
 
-/* Grows the frame by `more` octets, of which the first `kept` stay. Frames that sockets sent over a veth have hardly any room
- * behind them, but some before. Where there is none, the frame stays as it is. */
+/* Grows the frame by `more` octets, of which the first `kept` stay. Frames that sockets sent over a veth have
+ * hardly any room behind them, but some before. Where there is none, the frame stays as it is. */
 static __always_inline int grow(struct xdp_md *ctx, int more, __u32 kept)
 {
     if (!bpf_xdp_adjust_tail(ctx, more))
@@ -42,7 +43,8 @@ static __always_inline int grow(struct xdp_md *ctx, int more, __u32 kept)
     return -1;
 }
 
-/* Sends the frame back by the device that it came from. A veth whose peer has no XDP program takes only what is redirected. */
+/* Sends the frame back by the device that it came from. A veth whose peer has no XDP program takes only what
+ * is redirected. */
 static __always_inline int send_back(struct xdp_md *ctx, int redirects)
 {
     return redirects ? bpf_redirect(ctx->ingress_ifindex, 0) : XDP_TX;

@@ -50,9 +50,11 @@ static __always_inline __u64 swap_ipv6(struct ipv6hdr *ip)
     return sum;
 }
 
-/* The headers of an answer whose datagram has so many octets and this sum, with its pseudo-header: as a socket would write them
- * that allows no fragments (RFC 6864 4.1), whatever class, label or identification the query had. */
-static __always_inline void turn(struct ethhdr *eth, struct udphdr *udp, __u32 octets, __u64 sum, const int is_ipv6)
+/* The headers of an answer whose datagram has so many octets and this sum, with its pseudo-header: as a
+ * socket would write them that allows no fragments (RFC 6864 4.1), whatever class, label or identification
+ * the query had. */
+static __always_inline void turn(struct ethhdr *eth, struct udphdr *udp, __u32 octets, __u64 sum,
+    const int is_ipv6)
 {
     swap_ports(udp);
     udp->len = bpf_htons(octets);

@@ -1,7 +1,7 @@
 //! What the cache costs: `cargo bench -p dns64d-core --bench cache`.
 //!
-//! For each size it is filled beyond its memory with replies of random names; then come look-ups of names that are
-//! there, of names that are not, insertions, renewals, and look-ups by two threads at once.
+//! For each size it is filled beyond its memory with replies of random names; then come look-ups of names
+//! that are there, of names that are not, insertions, renewals, and look-ups by two threads at once.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -74,8 +74,8 @@ fn measure(octets: usize) -> Result<Row, Overflow> {
     })
 }
 
-/// The nanoseconds that each turn of `work` takes: the median of many short stretches, so that pauses of the machine
-/// do not count.
+/// The nanoseconds that each turn of `work` takes: the median of many short stretches, so that pauses of the
+/// machine do not count.
 fn timed(turns: usize, mut work: impl FnMut(usize) -> Result<(), Overflow>) -> Result<f64, Overflow> {
     let mut stretches_ns = Vec::new();
     for stretch in 0..turns.div_ceil(STRETCH) {
@@ -88,8 +88,8 @@ fn timed(turns: usize, mut work: impl FnMut(usize) -> Result<(), Overflow>) -> R
     Ok(median(stretches_ns))
 }
 
-/// The nanoseconds of a look-up, the keys taken in turn. They are warm, as if just made from a question; what the
-/// cache holds for them is not, unless it is small.
+/// The nanoseconds of a look-up, the keys taken in turn. They are warm, as if just made from a question; what
+/// the cache holds for them is not, unless it is small.
 fn look_up(cache: &Cache, keys: &[Key]) -> f64 {
     let (mut out, mut warm) = (Vec::with_capacity(512), Vec::with_capacity(STRETCH));
     let mut stretches_ns = Vec::new();

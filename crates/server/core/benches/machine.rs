@@ -1,7 +1,8 @@
 //! What the machine costs without sockets: `cargo bench -p dns64d-core --bench machine [-- BATCHES]`.
 //!
-//! Batches of clients' questions for names without AAAA, as a thread would receive them; the upstream server's answers are
-//! made outside the time measured. A miss is RFC 8219's worst case: both questions asked upstream, both replies kept.
+//! Batches of clients' questions for names without AAAA, as a thread would receive them; the upstream
+//! server's answers are made outside the time measured. A miss is RFC 8219's worst case: both questions asked
+//! upstream, both replies kept.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -168,7 +169,8 @@ fn query(n: usize) -> Vec<u8> {
     buffer
 }
 
-/// NODATA with the zone's SOA for AAAA, one record for A, and EDNS with a server cookie where the query has one.
+/// NODATA with the zone's SOA for AAAA, one record for A, and EDNS with a server cookie where the query has
+/// one.
 fn reply(query: &[u8]) -> Vec<u8> {
     let asked = Message::parse(query).expect("a query of ours");
     let mut buffer = vec![0; 512];

@@ -1,8 +1,9 @@
 //! How much a client network may ask: a token bucket for each.
 //!
-//! The table has a fixed size and is shared by all threads without a lock. A network is counted as long as its entry
-//! stays, and the emptiest bucket is the last to give its place to another network. Two threads that make or replace
-//! an entry at the same moment may let a few queries too many pass: a lock would cost more than that.
+//! The table has a fixed size and is shared by all threads without a lock. A network is counted as long as
+//! its entry stays, and the emptiest bucket is the last to give its place to another network. Two threads
+//! that make or replace an entry at the same moment may let a few queries too many pass: a lock would cost
+//! more than that.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -106,14 +106,15 @@ impl ServerCookies {
     }
 }
 
-/// The cookies for and of the upstream servers: a reply without our cookie was not sent by the server that we asked
-/// (RFC 7873 5.3).
+/// The cookies for and of the upstream servers: a reply without our cookie was not sent by the server that we
+/// asked (RFC 7873 5.3).
 #[derive(Clone)]
 pub struct UpstreamCookies {
     servers: Vec<ServerState>,
 }
 
-/// What goes into the queries to one server: our client cookie, which no other server sees, and its last server cookie.
+/// What goes into the queries to one server: our client cookie, which no other server sees, and its last
+/// server cookie.
 #[derive(Clone)]
 struct ServerState {
     option: [u8; OPTION_OCTETS_MAX],
@@ -140,12 +141,12 @@ impl UpstreamCookies {
         known.octets
     }
 
-    /// Whether a reply that came by UDP may be the server's; the server cookie in it goes into the next query, also
-    /// that of a BADCOOKIE reply.
+    /// Whether a reply that came by UDP may be the server's; the server cookie in it goes into the next
+    /// query, also that of a BADCOOKIE reply.
     ///
-    /// It may not: with a COOKIE option that does not begin with our client cookie or has a length that none may have,
-    /// and without one from a server that has sent server cookies before. A server that gave cookies up is asked in
-    /// vain until one reply came by another way ([`UpstreamCookies::learn`]).
+    /// It may not: with a COOKIE option that does not begin with our client cookie or has a length that none
+    /// may have, and without one from a server that has sent server cookies before. A server that gave
+    /// cookies up is asked in vain until one reply came by another way ([`UpstreamCookies::learn`]).
     pub fn accepts(&mut self, upstream: usize, reply: &Message<'_>) -> bool {
         let known = &mut self.servers[upstream];
         match Options::of(reply).find(option_code::COOKIE) {
@@ -154,8 +155,9 @@ impl UpstreamCookies {
         }
     }
 
-    /// Takes the server cookie out of a reply that came by a stream, which nobody can forge without being on the path.
-    /// Without one the server is no longer expected to send any; so the query must have had our cookie.
+    /// Takes the server cookie out of a reply that came by a stream, which nobody can forge without being on
+    /// the path. Without one the server is no longer expected to send any; so the query must have had our
+    /// cookie.
     pub fn learn(&mut self, upstream: usize, reply: &Message<'_>) {
         let known = &mut self.servers[upstream];
         match Options::of(reply).find(option_code::COOKIE) {
@@ -174,7 +176,8 @@ impl ServerState {
         if client_cookie != &self.option[..CLIENT_COOKIE_OCTETS] {
             return false;
         }
-        // Some servers send options back that they do not know: harmless, and no proof of a server that has cookies.
+        // Some servers send options back that they do not know: harmless, and no proof of a server that has
+        // cookies.
         if server_cookie.is_empty() {
             return self.octets == CLIENT_COOKIE_OCTETS;
         }

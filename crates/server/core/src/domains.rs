@@ -1,7 +1,7 @@
 //! Domains and what lies below them.
 //!
-//! Both kinds are a tree of labels, walked from the root down. A look-up takes one step for each label that is in the
-//! tree, allocates nothing, and ends at the first label that is not there.
+//! Both kinds are a tree of labels, walked from the root down. A look-up takes one step for each label that
+//! is in the tree, allocates nothing, and ends at the first label that is not there.
 
 use std::collections::HashMap;
 

@@ -29,9 +29,9 @@ pub mod code {
 /// The longest text that is sent, in octets.
 const TEXT_OCTETS_MAX: usize = 128;
 
-/// Adds an extended error to the message in the first `octets` of `out`, whose last record is its OPT record. The text
-/// is for people; it is cut to 128 octets, and left out where only the code fits. Returns the new length, the old one
-/// if there is no room.
+/// Adds an extended error to the message in the first `octets` of `out`, whose last record is its OPT record.
+/// The text is for people; it is cut to 128 octets, and left out where only the code fits. Returns the new
+/// length, the old one if there is no room.
 pub fn append(out: &mut [u8], octets: usize, code: u16, text: &str) -> usize {
     let mut value = [0; 2 + TEXT_OCTETS_MAX];
     let text = cut(text);

@@ -58,9 +58,9 @@ impl Random {
 /// A place of the table that holds nothing.
 const EMPTY: Entry = Entry { key: u32::MAX, slot: 0 };
 
-/// The IDs in flight of all upstream sockets of one thread: an open-addressed table from (socket, ID) to the slot of
-/// the lookup. A match is one look, two lookups of a socket can never share an ID, and the table is as large as the
-/// slab of lookups wants it, however many sockets there are.
+/// The IDs in flight of all upstream sockets of one thread: an open-addressed table from (socket, ID) to the
+/// slot of the lookup. A match is one look, two lookups of a socket can never share an ID, and the table is
+/// as large as the slab of lookups wants it, however many sockets there are.
 pub struct Ids {
     places: Box<[Entry]>,
     mask: usize,
@@ -85,8 +85,9 @@ impl Ids {
         Self { places: vec![EMPTY; places].into_boxed_slice(), mask: places - 1, taken: 0 }
     }
 
-    /// Gives an ID that is free on this socket (below [`Ids::SOCKETS_MAX`]), drawn at random, to the lookup in `slot`.
-    /// `None` when the table is full or so many IDs of the socket are taken that 64 draws found none.
+    /// Gives an ID that is free on this socket (below [`Ids::SOCKETS_MAX`]), drawn at random, to the lookup
+    /// in `slot`. `None` when the table is full or so many IDs of the socket are taken that 64 draws found
+    /// none.
     pub fn take(&mut self, socket: usize, slot: u16, random: &mut Random) -> Option<u16> {
         if 2 * self.taken >= self.places.len() {
             return None;

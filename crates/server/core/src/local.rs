@@ -54,8 +54,9 @@ const NON_EXISTENT: [&[u8]; 2] = [b"\x07invalid\0", b"\x05onion\0"];
 /// The mailbox in the SOA records of local zones (RFC 6303 3).
 const RESPONSIBLE: &[u8] = b"\x06nobody\x07invalid\0";
 
-/// Writes the answer to a question of class IN into `out`, whose length is the client's limit, if the question is one
-/// that is answered here. The answer has no OPT record; an answer that does not fit has TC and no records.
+/// Writes the answer to a question of class IN into `out`, whose length is the client's limit, if the
+/// question is one that is answered here. The answer has no OPT record; an answer that does not fit has TC
+/// and no records.
 pub fn answer(
     local: &Local,
     view: &View,
@@ -128,8 +129,9 @@ fn ipv4only<'v>(ttl_s: u32, view: &'v View, question: &Question) -> Option<Reply
     IPV4ONLY_ARPA.contains(&ipv4).then_some(Reply { content: Content::Pointer, ttl_s, zone: IPV4ONLY })
 }
 
-/// Clients learn the prefixes from this answer (RFC 7050): it has all of them, whatever their spread and whatever CD
-/// and DO say. Where nothing may be synthesized below the name, or the view has no rule, there is no AAAA record.
+/// Clients learn the prefixes from this answer (RFC 7050): it has all of them, whatever their spread and
+/// whatever CD and DO say. Where nothing may be synthesized below the name, or the view has no rule, there is
+/// no AAAA record.
 fn at_ipv4only<'v>(view: &'v View, question: &Question) -> Content<'v> {
     match question.qtype {
         // ANY may be answered by a part of what is there (RFC 8482 4.1).

@@ -49,7 +49,8 @@ const QTYPE_AXFR: u16 = 252;
 /// 1. shorter than a header, an answer (QR), from port 0, or from one of our own upstream sockets: dropped;
 /// 2. from an address outside the allow-list: REFUSED;
 /// 3. an opcode other than QUERY: NOTIMP (RFC 1035 4.1.1);
-/// 4. no or several questions (RFC 9619), octets that cannot be read, several OPT records (RFC 6891 6.1.1): FORMERR;
+/// 4. no or several questions (RFC 9619), octets that cannot be read, several OPT records (RFC 6891 6.1.1):
+///    FORMERR;
 /// 5. an EDNS version above 0: BADVERS (RFC 6891 6.1.3);
 /// 6. a zone transfer, which is no single answer: NOTIMP.
 pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> Verdict<'m> {

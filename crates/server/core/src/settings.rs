@@ -1,4 +1,5 @@
-//! What a [`crate::machine::Machine`] is told at its start. The configuration file becomes this after every check.
+//! What a [`crate::machine::Machine`] is told at its start. The configuration file becomes this after every
+//! check.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +17,8 @@ pub const IN_FLIGHT_MAX: usize = u16::MAX as usize;
 /// The choices of the operator, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What each client network is given: the first view that takes a client counts. The last takes everybody.
+    /// What each client network is given: the first view that takes a client counts. The last takes
+    /// everybody.
     pub views: Vec<View>,
     /// Who may ask.
     pub allow: Vec<Range>,
@@ -24,7 +26,8 @@ pub struct Settings {
     pub rate: Option<RateLimit>,
     /// The upstream servers of all groups.
     pub upstreams: Vec<Upstream>,
-    /// The servers that share a task, as indexes of `upstreams`; group 0 has every question that no route names.
+    /// The servers that share a task, as indexes of `upstreams`; group 0 has every question that no route
+    /// names.
     pub groups: Vec<Vec<usize>>,
     /// Which group the questions below a domain go to; the longest domain counts.
     pub routes: Routes,
@@ -36,7 +39,8 @@ pub struct Settings {
     pub local: Local,
     /// Lookups in flight at most, 1 to [`IN_FLIGHT_MAX`]; and so many clients' queries that wait for them.
     pub in_flight: usize,
-    /// The largest UDP answer to a client, and the payload size announced to clients, in octets, at least 512.
+    /// The largest UDP answer to a client, and the payload size announced to clients, in octets, at least
+    /// 512.
     pub udp_payload_octets: u16,
     /// Say in an extended error why an answer is what it is (RFC 8914).
     pub extended_errors: bool,
@@ -70,7 +74,8 @@ pub struct View {
 /// One upstream server.
 #[derive(Clone, Copy, Debug)]
 pub struct Upstream {
-    /// Asked over streams alone: TCP, TLS, HTTPS or QUIC. Otherwise over UDP, and TCP where an answer is truncated.
+    /// Asked over streams alone: TCP, TLS, HTTPS or QUIC. Otherwise over UDP, and TCP where an answer is
+    /// truncated.
     pub stream_only: bool,
     /// Its AD bit is believed and passed on.
     pub trust_ad: bool,
@@ -95,7 +100,8 @@ pub struct Asking {
     pub case_randomization: bool,
     /// Send client cookies and learn server cookies (RFC 7873).
     pub cookies: bool,
-    /// Ask each upstream server at the start for a name of our own, to see whether the question comes back to us.
+    /// Ask each upstream server at the start for a name of our own, to see whether the question comes back to
+    /// us.
     pub loop_probe: bool,
 }
 
@@ -125,7 +131,8 @@ pub struct Caching {
     pub ttl_max_s: u32,
     /// The same for negative answers, in seconds (RFC 2308 5 recommends one to three hours).
     pub negative_ttl_max_s: u32,
-    /// A failure is kept for so long at first, 1 to 300 s; each further one doubles it, up to 300 s (RFC 9520 3.2).
+    /// A failure is kept for so long at first, 1 to 300 s; each further one doubles it, up to 300 s (RFC 9520
+    /// 3.2).
     pub failure_ttl_s: u32,
     /// Expired answers that are given when no fresh one can be had (RFC 8767).
     pub stale: Option<Stale>,

@@ -16,8 +16,9 @@ pub struct Counter {
 /// Defines the counters once: the fields, their sum and their list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// Counters since the start. Every client message ends in exactly one of `dropped`, `refused`, `rate_slipped`,
-        /// `rate_dropped` and `accepted`; every accepted query in one of `answered`, `failed` and `evicted`.
+        /// Counters since the start. Every client message ends in exactly one of `dropped`, `refused`,
+        /// `rate_slipped`, `rate_dropped` and `accepted`; every accepted query in one of `answered`, `failed`
+        /// and `evicted`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Stats {
             $($(#[doc = $doc])* pub $name: u64,)*

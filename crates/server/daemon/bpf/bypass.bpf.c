@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Hands datagrams for a server's own UDP sockets to the AF_XDP socket of the queue they arrive on: queries to its listeners,
- * and answers of the servers it asks. Whatever else arrives passes, and so does what leaves a doubt: the sockets are there.
- * Queries that the server has just answered it answers itself (`repeat.h`). */
+ * Hands datagrams for a server's own UDP sockets to the AF_XDP socket of the queue they arrive on: queries to
+ * its listeners, and answers of the servers it asks. Whatever else arrives passes, and so does what leaves a
+ * doubt: the sockets are there. Queries that the server has just answered it answers itself (`repeat.h`). */
 #include "datagram.h"
 #include "reply.h"
 
@@ -114,7 +114,8 @@ static __always_inline int read_ipv6(const struct ipv6hdr *ip, const void *end, 
     return read_ports((const void *)(ip + 1), IPV6, datagram);
 }
 
-/* Whether the frame is for us and carries a datagram in one piece, without VLAN tags, options or extension headers. */
+/* Whether the frame is for us and carries a datagram in one piece, without VLAN tags, options or extension
+ * headers. */
 static __always_inline int read(const void *data, const void *end, struct datagram *datagram)
 {
     const struct ethhdr *eth = data;
@@ -142,14 +143,17 @@ static __always_inline int is_query(const struct table *table, const struct end 
     return 0;
 }
 
-/* Whether a server answers a socket of the worker that the queue belongs to; other workers have it from the stack. */
-static __always_inline int is_answer(const struct table *table, const struct datagram *datagram, __u64 entry, __u32 queue)
+/* Whether a server answers a socket of the worker that the queue belongs to; other workers have it from the
+ * stack. */
+static __always_inline int is_answer(const struct table *table, const struct datagram *datagram, __u64 entry,
+    __u32 queue)
 {
     __u32 number = SERVER(entry);
     if (number >= SERVERS || WORKER(entry) != queue % place.workers)
         return 0;
     const struct asked *asked = &table->servers[number];
-    return asked->server.port == datagram->from.port && is_same(asked->server.address, datagram->from.address) &&
+    return asked->server.port == datagram->from.port &&
+           is_same(asked->server.address, datagram->from.address) &&
            is_same(asked->own, datagram->to.address);
 }
 
@@ -169,7 +173,8 @@ int bypass(struct xdp_md *ctx)
         return XDP_PASS;
     if (!(entry & USED) && known->repeating.epoch) {
         /* The two lengths of headers in two branches, so that all offsets are constants to the verifier. */
-        int repeated = datagram.to.port & IPV6 ? repeat(ctx, known, &datagram, 1) : repeat(ctx, known, &datagram, 0);
+        int repeated = datagram.to.port & IPV6 ? repeat(ctx, known, &datagram, 1)
+                                               : repeat(ctx, known, &datagram, 0);
         if (repeated >= 0)
             return repeated;
     }

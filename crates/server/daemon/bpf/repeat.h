@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Repeats an answer that the server has just given to the same query, from memory that the server writes. The server decides
- * what may be repeated, to whom and until when, which is until a TTL in it would be less by one second. */
+ * Repeats an answer that the server has just given to the same query, from memory that the server writes. The
+ * server decides what may be repeated, to whom and until when, which is until a TTL in it would be less by
+ * one second. */
 #pragma once
 
 #include "dns.h"
@@ -16,8 +17,8 @@
 #define KEY_OCTETS_MIN (HEAD_OCTETS + 1 + TYPE_AND_CLASS_OCTETS)
 #define TEXT_OCTETS 328
 
-/* An answer and the query that it is for, under a sequence lock: the serial number is odd while the server writes, and another
- * one afterwards (`sequence.rs`). */
+/* An answer and the query that it is for, under a sequence lock: the serial number is odd while the server
+ * writes, and another one afterwards (`sequence.rs`). */
 struct answer {
     /* Monotonic time. */
     __u64 until_ns;
@@ -80,15 +81,16 @@ static __always_inline int may_ask(const struct repeating *repeating, const stru
     return 0;
 }
 
-/* Reads a query that has at most an OPT record behind its question. Letter case is of no account in the name; type, class and
- * OPT, which are compared as they are, stand at the end. */
+/* Reads a query that has at most an OPT record behind its question. Letter case is of no account in the name;
+ * type, class and OPT, which are compared as they are, stand at the end. */
 static __always_inline int read_query(struct xdp_md *ctx, __u32 dns_at, __u32 octets, struct query *query)
 {
     octets -= ID_OCTETS;
     if (octets < KEY_OCTETS_MIN || octets > KEY_OCTETS)
         return 0;
     if (bpf_xdp_load_bytes(ctx, dns_at + ID_OCTETS, query->key, octets) ||
-        bpf_xdp_load_bytes(ctx, dns_at + ID_OCTETS + octets - sizeof(query->tail), query->tail, sizeof(query->tail)))
+        bpf_xdp_load_bytes(ctx, dns_at + ID_OCTETS + octets - sizeof(query->tail), query->tail,
+            sizeof(query->tail)))
         return 0;
     query->sum = (__u32)bpf_csum_diff(0, 0, (__be32 *)query->key, KEY_OCTETS, 0);
     __u32 behind = 0;
@@ -130,17 +132,19 @@ static __always_inline int is_for(const struct answer *answer, const struct quer
     return !other;
 }
 
-/* The serial number, with a barrier: what is read before stays before, and what is read after stays after. The processor (arm64)
- * and the compiler may let plain loads change places, and BPF has no load with acquire semantics before Linux 6.15. An atomic
- * operation that returns the old value is a full barrier on every architecture, as in the rest of the kernel
- * (Documentation/atomic_t.txt, ORDERING). This one changes nothing. */
+/* The serial number, with a barrier: what is read before stays before, and what is read after stays after.
+ * The processor (arm64) and the compiler may let plain loads change places, and BPF has no load with acquire
+ * semantics before Linux 6.15. An atomic operation that returns the old value is a full barrier on every
+ * architecture, as in the rest of the kernel (Documentation/atomic_t.txt, ORDERING). This one changes
+ * nothing. */
 static __always_inline __u64 serial_of(struct answer *answer)
 {
     return __sync_fetch_and_or(&answer->serial, 0);
 }
 
 /* An answer to the query, and its serial number, which was taken before anything else was read. */
-static __always_inline struct answer *find(const struct query *query, __u32 worker, __u64 epoch, __u64 *serial)
+static __always_inline struct answer *find(const struct query *query, __u32 worker, __u64 epoch,
+    __u64 *serial)
 {
     __u32 slot = hash_of(query) & (place.answers - 1);
     __u64 now_ns = bpf_ktime_get_ns();
@@ -157,7 +161,8 @@ static __always_inline struct answer *find(const struct query *query, __u32 work
 }
 
 /* The program's verdict, or less than 0 where the server shall see the frame, which is as it was then. */
-static __always_inline int repeat(struct xdp_md *ctx, struct table *table, const struct datagram *datagram, const int is_ipv6)
+static __always_inline int repeat(struct xdp_md *ctx, struct table *table, const struct datagram *datagram,
+    const int is_ipv6)
 {
     const __u32 udp_at = ETH_HLEN + (is_ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
     const __u32 dns_at = udp_at + sizeof(struct udphdr);
@@ -195,8 +200,8 @@ static __always_inline int repeat(struct xdp_md *ctx, struct table *table, const
     for (int i = 0; i < 4; i++)
         sum += (__u64)datagram->from.address[i] + datagram->to.address[i];
     turn(data, udp, octets, sum, is_ipv6);
-    /* Another serial number: the server has begun to write since, and the frame may hold parts of two answers. What the query
-     * was is overwritten by now, so nobody gets the frame; the client asks again. */
+    /* Another serial number: the server has begun to write since, and the frame may hold parts of two
+     * answers. What the query was is overwritten by now, so nobody gets the frame; the client asks again. */
     if (serial_of(answer) != serial)
         return XDP_DROP;
     __sync_fetch_and_add(&table->repeating.given[worker % WORKERS][class % CLASSES], 1);

@@ -64,8 +64,8 @@ pub fn attach_pass(device: u32, mode: Option<Mode>) -> Result<Attached, BpfError
     attach(&object.program_fd("pass")?, device, mode)
 }
 
-/// Attaches a loaded program, which stays loaded with its maps for as long as it is attached; without a mode, native is
-/// tried first, then generic.
+/// Attaches a loaded program, which stays loaded with its maps for as long as it is attached; without a mode,
+/// native is tried first, then generic.
 pub fn attach(program: &ProgramFd, device: u32, mode: Option<Mode>) -> Result<Attached, BpfError> {
     let is_taken = |error: &BpfError| matches!(error, BpfError::Occupied { .. });
     patiently(is_taken, || attach_once(program, device, mode))

@@ -1,4 +1,5 @@
-//! bpf(2), as far as aya does not wrap it safely: links that are held by a file descriptor and never by netlink.
+//! bpf(2), as far as aya does not wrap it safely: links that are held by a file descriptor and never by
+//! netlink.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -25,7 +26,8 @@ plain! {
     TestRunCall: [u32, u32, u32, u32, u64, u64, u32, u32, u32, u32, u64, u64, u32, u32, u32, u32],
 }
 
-/// Attaches a program to a device of the calling thread's network namespace. The link lasts as long as the descriptor.
+/// Attaches a program to a device of the calling thread's network namespace. The link lasts as long as the
+/// descriptor.
 pub(super) fn link_xdp(program: BorrowedFd<'_>, device: u32, flags: u32) -> io::Result<OwnedFd> {
     let mut attributes =
         LinkCreate { program: program.as_raw_fd() as u32, device, attach_type: BPF_XDP, flags };
@@ -57,9 +59,9 @@ struct TestRunCall {
     padding: u32,
 }
 
-/// Runs an XDP program `repeat` times on frames of the kernel's own that start as copies of `frame`, and does with each
-/// what the program says (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18). Frames leave after each `batch` (1 to 256) of runs.
-/// A signal ends it with [`io::ErrorKind::Interrupted`].
+/// Runs an XDP program `repeat` times on frames of the kernel's own that start as copies of `frame`, and does
+/// with each what the program says (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18). Frames leave after each
+/// `batch` (1 to 256) of runs. A signal ends it with [`io::ErrorKind::Interrupted`].
 pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
     const LIVE_FRAMES: u32 = 1 << 1;
     let mut attributes = TestRunCall {
@@ -71,7 +73,8 @@ pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, batch: u32) 
         batch,
         ..TestRunCall::default()
     };
-    // SAFETY: the attributes name the frame, which is only read; without `out` nothing is written but the attributes.
+    // SAFETY: the attributes name the frame, which is only read; without `out` nothing is written but the
+    // attributes.
     unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }.map(drop)
 }
 
@@ -98,7 +101,8 @@ pub fn run_once(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<TestRun> {
         repeat: 1,
         ..TestRunCall::default()
     };
-    // SAFETY: the attributes name the frame, which is only read, and `out`, of which no more than `out_octets` is written.
+    // SAFETY: the attributes name the frame, which is only read, and `out`, of which no more than
+    // `out_octets` is written.
     unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes)? };
     out.truncate(attributes.out_octets as usize);
     Ok(TestRun { action: attributes.result, frame: out })
@@ -107,10 +111,11 @@ pub fn run_once(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<TestRun> {
 /// Calls bpf(2) with a beginning of `union bpf_attr`; some commands write their results there.
 ///
 /// # Safety
-/// Memory that the attributes name must be readable, and writable where the command writes to it, in the lengths that they name.
+/// Memory that the attributes name must be readable, and writable where the command writes to it, in the
+/// lengths that they name.
 unsafe fn bpf<T: Plain>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_int> {
-    // SAFETY: the kernel reads no more than the size given, takes what is beyond it for zero, and writes no more; any octets are
-    // a value. The caller answers for memory that the attributes name.
+    // SAFETY: the kernel reads no more than the size given, takes what is beyond it for zero, and writes no
+    // more; any octets are a value. The caller answers for memory that the attributes name.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
     crate::check(result as libc::c_int)

@@ -1,5 +1,5 @@
-//! What the compiled programs say of their structs (BTF, kernel documentation `bpf/btf.rst`), for the tests of what is written
-//! in Rust as well: the compiler of one language knows nothing of the other's structs.
+//! What the compiled programs say of their structs (BTF, kernel documentation `bpf/btf.rst`), for the tests
+//! of what is written in Rust as well: the compiler of one language knows nothing of the other's structs.
 
 /// A struct of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub struct Member {
     pub octets: usize,
 }
 
-/// Asserts that a Rust struct is laid out as the struct of that name in a compiled program: the same members in the same order,
-/// with the same offsets and sizes, and nothing besides.
+/// Asserts that a Rust struct is laid out as the struct of that name in a compiled program: the same members
+/// in the same order, with the same offsets and sizes, and nothing besides.
 #[macro_export]
 macro_rules! assert_layout {
     ($object:expr, $name:literal, $mirror:ty { $($field:ident),* $(,)? }) => {{
@@ -39,8 +39,8 @@ macro_rules! assert_layout {
 }
 
 impl Layout {
-    /// The struct of that name in a compiled program. `None` if there is none, or this is no ELF file of 64 bits with BTF, in the
-    /// byte order of this machine.
+    /// The struct of that name in a compiled program. `None` if there is none, or this is no ELF file of 64
+    /// bits with BTF, in the byte order of this machine.
     pub fn of(object: &[u8], name: &str) -> Option<Self> {
         let btf = Btf::read(section(object, ".BTF")?)?;
         btf.types.iter().find(|entry| entry.kind == Kind::Struct && entry.name == name).and_then(|entry| {

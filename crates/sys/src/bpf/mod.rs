@@ -1,7 +1,8 @@
 //! XDP programs: loading them, attaching them to devices, and taking them off again whatever happens.
 //!
-//! The programs of `bpf/` are compiled when the crate is built and embedded. An attachment is a BPF link held by a file
-//! descriptor: when the process ends, by whatever signal, the kernel closes it and the program is gone from the device.
+//! The programs of `bpf/` are compiled when the crate is built and embedded. An attachment is a BPF link held
+//! by a file descriptor: when the process ends, by whatever signal, the kernel closes it and the program is
+//! gone from the device.
 
 mod attach;
 mod calls;
@@ -157,8 +158,8 @@ impl From<BpfError> for io::Error {
     }
 }
 
-/// Whether XDP programs can be used at all: they were built, and the process has the capabilities they need (CAP_BPF,
-/// CAP_NET_ADMIN and CAP_PERFMON; CAP_SYS_ADMIN stands for the first and the last).
+/// Whether XDP programs can be used at all: they were built, and the process has the capabilities they need
+/// (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; CAP_SYS_ADMIN stands for the first and the last).
 ///
 /// # Errors
 /// What is missing, and how to get it.

@@ -1,5 +1,5 @@
-//! Whether frames that a program redirects to a device leave there: a veth drops them, and no error shows, unless its
-//! peer has NAPI (generic receive offload switched on while both are up) or an XDP program.
+//! Whether frames that a program redirects to a device leave there: a veth drops them, and no error shows,
+//! unless its peer has NAPI (generic receive offload switched on while both are up) or an XDP program.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,8 +13,8 @@ const FRAME_OCTETS: usize = 60;
 /// The driver whose devices send what an `XDP_TX` gives them only if their peers have an XDP program, too.
 const VETH: &str = "veth";
 
-/// Whether the frames of a program must be redirected to the device instead of `XDP_TX`, and it must be tried whether they
-/// leave.
+/// Whether the frames of a program must be redirected to the device instead of `XDP_TX`, and it must be tried
+/// whether they leave.
 ///
 /// # Errors
 /// The device does not tell its driver.

@@ -26,9 +26,9 @@ pub struct RedirectCounters {
 }
 
 impl Redirect {
-    /// Puts a program on a device: `name` is the object's and the program's; it redirects to the sockets of its map
-    /// `sockets` and has the two counters of [`RedirectCounters`] in its map `counters`. Without a mode, native is tried first,
-    /// then generic.
+    /// Puts a program on a device: `name` is the object's and the program's; it redirects to the sockets of
+    /// its map `sockets` and has the two counters of [`RedirectCounters`] in its map `counters`. Without a
+    /// mode, native is tried first, then generic.
     ///
     /// # Errors
     /// The device is missing, occupied or takes no program.

@@ -1,4 +1,5 @@
-//! Arrays that programs and this process share as memory (`BPF_F_MMAPABLE`), so that reading them costs no calls.
+//! Arrays that programs and this process share as memory (`BPF_F_MMAPABLE`), so that reading them costs no
+//! calls.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,7 +15,8 @@ use super::BpfError;
 pub struct Shared {
     words: NonNull<AtomicU64>,
     length: usize,
-    /// The mapping keeps the array alive by itself, but programs that are loaded later name it by this descriptor.
+    /// The mapping keeps the array alive by itself, but programs that are loaded later name it by this
+    /// descriptor.
     _map: Map,
 }
 
@@ -49,8 +51,8 @@ impl Shared {
 
     /// The words.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has this length, is aligned to a page, lives as long as self, and all who write to it, the
-        // programs in the kernel included, write whole words.
+        // SAFETY: the mapping has this length, is aligned to a page, lives as long as self, and all who write
+        // to it, the programs in the kernel included, write whole words.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.length) }
     }
 

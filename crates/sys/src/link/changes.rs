@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::netlink;
 
-/// Becomes readable when anything of that changes in the network namespace of the thread that made it. What has changed is
-/// to be looked up: news can be lost, and there may be many at once.
+/// Becomes readable when anything of that changes in the network namespace of the thread that made it. What
+/// has changed is to be looked up: news can be lost, and there may be many at once.
 pub struct Changes(OwnedFd);
 
 const GROUPS: libc::c_int = libc::RTMGRP_LINK

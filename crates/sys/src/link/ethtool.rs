@@ -19,7 +19,8 @@ const SET_STATISTICS: u32 = 1;
 const SET_FEATURES: u32 = 4;
 /// Names have this many octets, the last of them zero.
 const NAME_OCTETS: usize = 32;
-/// A driver may have gained counters (by a new queue) since it was asked how many it has: room for as many again.
+/// A driver may have gained counters (by a new queue) since it was asked how many it has: room for as many
+/// again.
 const SLACK: usize = 1024;
 /// More than any driver has.
 const NAMES_MAX: usize = 1 << 16;
@@ -27,7 +28,8 @@ const NAMES_MAX: usize = 1 << 16;
 /// Runs one command.
 ///
 /// # Safety
-/// `buffer` starts with the command's number and has room for all that the kernel writes, which does not know its length.
+/// `buffer` starts with the command's number and has room for all that the kernel writes, which does not know
+/// its length.
 unsafe fn call(device: &str, buffer: &mut [u8]) -> io::Result<()> {
     // SAFETY: on success the call returns a new descriptor that nobody else owns.
     let socket = unsafe {
@@ -46,8 +48,8 @@ unsafe fn call(device: &str, buffer: &mut [u8]) -> io::Result<()> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = buffer.as_mut_ptr().cast();
-    // SAFETY: the request is a valid ifreq with a terminated name; its data are a buffer with room for what the
-    // command writes, as the caller promises.
+    // SAFETY: the request is a valid ifreq with a terminated name; its data are a buffer with room for what
+    // the command writes, as the caller promises.
     crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &mut request) }).map(drop)
 }
 
@@ -73,7 +75,8 @@ pub(super) fn driver(device: &str) -> io::Result<String> {
     Ok(text(&info[4..36]))
 }
 
-/// The number of channels that receive, those of their own and those combined with sending ones, and the most there may be.
+/// The number of channels that receive, those of their own and those combined with sending ones, and the most
+/// there may be.
 pub(super) fn receiving_channels(device: &str) -> io::Result<(usize, usize)> {
     // struct ethtool_channels: command, four maxima, then receiving, sending, other and combined channels.
     let mut channels = buffer(&[GCHANNELS], 36);
@@ -90,7 +93,8 @@ const BOTH_PORTS: u64 = 1 << 6 | 1 << 7;
 
 /// Whether the receive queue of a UDP datagram depends on its ports, too.
 pub(super) fn udp_hash_has_ports(device: &str, ipv6: bool) -> io::Result<bool> {
-    // struct ethtool_rxnfc has fewer than 256 octets: command, flow type, fields (64 bits), and more that is not used here.
+    // struct ethtool_rxnfc has fewer than 256 octets: command, flow type, fields (64 bits), and more that is
+    // not used here.
     let mut fields = buffer(&[GRXFH, UDP_FLOWS[usize::from(ipv6)]], 256);
     // SAFETY: the struct fits.
     unsafe { call(device, &mut fields)? };
@@ -135,7 +139,8 @@ pub(super) fn statistics(device: &str) -> io::Result<Vec<(String, u64)>> {
 pub(super) fn active_features(device: &str) -> io::Result<Vec<String>> {
     let names = names(device, SET_FEATURES)?;
     let blocks = names.len().div_ceil(32);
-    // struct ethtool_gfeatures: command, number of blocks, blocks of four words: available, requested, active, fixed.
+    // struct ethtool_gfeatures: command, number of blocks, blocks of four words: available, requested,
+    // active, fixed.
     let mut features = buffer(&[GFEATURES, blocks as u32], 8 + blocks * 16);
     // SAFETY: no more blocks are written than the buffer says it has.
     unsafe { call(device, &mut features)? };

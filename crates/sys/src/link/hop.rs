@@ -1,4 +1,5 @@
-//! The next hop towards a server, as far as the kernel knows it: looked up without waiting and without sending anything.
+//! The next hop towards a server, as far as the kernel knows it: looked up without waiting and without
+//! sending anything.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,8 +18,8 @@ pub struct Hop {
     pub certain: bool,
 }
 
-/// The next hop of what is sent from `source` to a server. `None` where the kernel does not know it yet, and where the way
-/// is not over Ethernet: its own sending finds out.
+/// The next hop of what is sent from `source` to a server. `None` where the kernel does not know it yet, and
+/// where the way is not over Ethernet: its own sending finds out.
 ///
 /// # Errors
 /// The kernel cannot be asked.

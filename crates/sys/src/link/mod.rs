@@ -1,7 +1,7 @@
 //! Network devices, and the way to a server: what frames that bypass the stack must know.
 //!
-//! Everything is looked up in the network namespace of the calling thread, by netlink and ioctl alone: files under
-//! `/sys/class/net` show the namespace in which `/sys` was mounted.
+//! Everything is looked up in the network namespace of the calling thread, by netlink and ioctl alone: files
+//! under `/sys/class/net` show the namespace in which `/sys` was mounted.
 
 mod addresses;
 mod changes;
@@ -92,8 +92,8 @@ impl Device {
         }
     }
 
-    /// The device on which the frames of this one appear with their VLAN tags, where that is another one, even through
-    /// several layers; else itself.
+    /// The device on which the frames of this one appear with their VLAN tags, where that is another one,
+    /// even through several layers; else itself.
     ///
     /// # Errors
     /// It is gone.
@@ -116,8 +116,8 @@ impl Device {
         Ok(device)
     }
 
-    /// Whether it takes VLAN tags off frames before a program sees them (`rx-vlan-hw-parse`): the program cannot tell the VLANs
-    /// apart, and its answers leave without tags.
+    /// Whether it takes VLAN tags off frames before a program sees them (`rx-vlan-hw-parse`): the program
+    /// cannot tell the VLANs apart, and its answers leave without tags.
     ///
     /// # Errors
     /// It is gone.
@@ -157,8 +157,8 @@ impl Device {
         Ok(flags & needed == needed)
     }
 
-    /// The number of its receive queues, at least one: the channels that receive, combined or not, and where the driver
-    /// does not tell (`ethtool -l`), the queues that were made for it.
+    /// The number of its receive queues, at least one: the channels that receive, combined or not, and where
+    /// the driver does not tell (`ethtool -l`), the queues that were made for it.
     ///
     /// # Errors
     /// It is gone.
@@ -176,8 +176,8 @@ impl Device {
         ethtool::receiving_channels(&self.name).ok().map(|(_, most)| most).filter(|&most| most > 0)
     }
 
-    /// Whether the receive queue of a UDP datagram depends on its ports, too (`ethtool -n DEVICE rx-flow-hash udp6`);
-    /// `None` where the driver does not tell.
+    /// Whether the receive queue of a UDP datagram depends on its ports, too
+    /// (`ethtool -n DEVICE rx-flow-hash udp6`); `None` where the driver does not tell.
     pub fn udp_hash_has_ports(&self, ipv6: bool) -> Option<bool> {
         ethtool::udp_hash_has_ports(&self.name, ipv6).ok()
     }
@@ -212,8 +212,8 @@ impl Device {
         })
     }
 
-    /// Its counters: the stack's (`ip -s link`) with `link.` before their names, its driver's (`ethtool -S`) with
-    /// `ethtool.`. A name that a driver uses several times has the sum.
+    /// Its counters: the stack's (`ip -s link`) with `link.` before their names, its driver's (`ethtool -S`)
+    /// with `ethtool.`. A name that a driver uses several times has the sum.
     ///
     /// # Errors
     /// It is gone.

@@ -99,14 +99,14 @@ const USABLE: u16 = libc::NUD_PERMANENT
 const CERTAIN: u16 = libc::NUD_PERMANENT | libc::NUD_NOARP | libc::NUD_REACHABLE;
 /// RFC 863: what comes here is thrown away.
 const DISCARD_PORT: u16 = 9;
-/// How long a next hop has to answer: the kernel asks three times, a second apart, and the first question is lost where
-/// the link has just come up.
+/// How long a next hop has to answer: the kernel asks three times, a second apart, and the first question is
+/// lost where the link has just come up.
 const PATIENCE_NS: u64 = 3_500_000_000;
 /// How often it is looked whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The way to a server by the routing table. Where the next hop's Ethernet address is unknown, the kernel is made to ask
-/// for it, by a datagram to the discard port; that takes at most 3.5 s.
+/// The way to a server by the routing table. Where the next hop's Ethernet address is unknown, the kernel is
+/// made to ask for it, by a datagram to the discard port; that takes at most 3.5 s.
 ///
 /// # Errors
 /// No route, no Ethernet on it, or a next hop that does not answer.
@@ -240,7 +240,8 @@ fn resolve(server: SocketAddr, device: &Device, next_hop: IpAddr) -> Result<[u8;
     let lookup = |error| PathError::Lookup(server, error);
     let mut found = neighbour(device, next_hop).map_err(lookup)?;
     if !found.is_some_and(|found| found.certain) {
-        // An entry that is merely old is used; the datagram has the kernel confirm it, as its own sending would.
+        // An entry that is merely old is used; the datagram has the kernel confirm it, as its own sending
+        // would.
         provoke(server).map_err(lookup)?;
         let until_ns = clock::monotonic_ns() + PATIENCE_NS;
         while found.is_none() && clock::monotonic_ns() < until_ns {

@@ -3,22 +3,24 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// A slice that stays where it is while its owner moves, and to whose elements raw pointers may be kept: unlike a box's, they
-/// stay valid when the owner is moved, and when references to the elements come and go between their uses.
+/// A slice that stays where it is while its owner moves, and to whose elements raw pointers may be kept:
+/// unlike a box's, they stay valid when the owner is moved, and when references to the elements come and go
+/// between their uses.
 pub(super) struct Fixed<T>(NonNull<[T]>);
 
 // SAFETY: it owns its elements, as a box does.
 unsafe impl<T: Send> Send for Fixed<T> {}
 
 impl<T> Fixed<T> {
-    /// A pointer to an element and those that follow it. It may be used while the slice is neither borrowed nor dropped.
+    /// A pointer to an element and those that follow it. It may be used while the slice is neither borrowed
+    /// nor dropped.
     ///
     /// # Panics
     /// There is no such element.
     pub(super) fn at(&self, index: usize) -> *mut T {
         assert!(index < self.0.len());
-        // SAFETY: within the slice. All pointers come from the one that owns it, never from a reference, so that none makes
-        // another invalid.
+        // SAFETY: within the slice. All pointers come from the one that owns it, never from a reference, so
+        // that none makes another invalid.
         unsafe { self.0.as_ptr().cast::<T>().add(index) }
     }
 }

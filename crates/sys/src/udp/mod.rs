@@ -25,10 +25,11 @@ pub struct Options {
     pub send_buffer_octets: usize,
     /// The kernel notes when each datagram arrived (`SO_TIMESTAMPNS`).
     pub timestamps: bool,
-    /// Equally long datagrams of one sender may arrive joined; [`ReceiveBatch`] takes them apart (`UDP_GRO`, udp(7)).
+    /// Equally long datagrams of one sender may arrive joined; [`ReceiveBatch`] takes them apart (`UDP_GRO`,
+    /// udp(7)).
     pub join: bool,
-    /// It may be bound to an address that no device has (`IP_FREEBIND`, `IPV6_FREEBIND`): with a local route to it,
-    /// the answers come.
+    /// It may be bound to an address that no device has (`IP_FREEBIND`, `IPV6_FREEBIND`): with a local route
+    /// to it, the answers come.
     pub any_source: bool,
 }
 
@@ -39,8 +40,8 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Binds a socket; port 0 takes a free one. Bound to the unspecified address, it notes the destination of every
-    /// datagram, so that an answer can leave from the address that was asked.
+    /// Binds a socket; port 0 takes a free one. Bound to the unspecified address, it notes the destination of
+    /// every datagram, so that an answer can leave from the address that was asked.
     ///
     /// # Errors
     /// The address is in use or not of this machine, or the port needs privileges.
@@ -198,7 +199,8 @@ fn is_icmp(error: &io::Error) -> bool {
     )
 }
 
-/// Room for the control messages of pktinfo, a timestamp and a length of segments, aligned as the kernel wants it.
+/// Room for the control messages of pktinfo, a timestamp and a length of segments, aligned as the kernel
+/// wants it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 96]);

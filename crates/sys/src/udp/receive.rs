@@ -23,8 +23,8 @@ pub struct Datagram<'a> {
     pub received_realtime_ns: Option<u64>,
 }
 
-/// From one slot to the next so many octets are left, an odd number of cache lines: where slots are whole pages, the beginnings of
-/// all would compete for the same few places of the processor's cache.
+/// From one slot to the next so many octets are left, an odd number of cache lines: where slots are whole
+/// pages, the beginnings of all would compete for the same few places of the processor's cache.
 const STAGGER_OCTETS: usize = 17 * 64;
 
 /// Slots for the datagrams of one call, allocated once.
@@ -78,12 +78,12 @@ impl ReceiveBatch {
         }
     }
 
-    /// Takes what waits at the socket, at most one message for each slot; 0 when nothing is there. A message is a
-    /// datagram or, at sockets that join them, several.
+    /// Takes what waits at the socket, at most one message for each slot; 0 when nothing is there. A message
+    /// is a datagram or, at sockets that join them, several.
     ///
     /// # Errors
-    /// Those of the socket. That an earlier datagram was not delivered is none: it counts as nothing there, and in
-    /// [`ReceiveBatch::icmp_errors`].
+    /// Those of the socket. That an earlier datagram was not delivered is none: it counts as nothing there,
+    /// and in [`ReceiveBatch::icmp_errors`].
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         // Only slots that the last call filled have been changed by the kernel.
         for header in &mut self.headers[..self.received] {
@@ -93,7 +93,8 @@ impl ReceiveBatch {
         }
         self.received = 0;
         let slots = self.headers.len() as libc::c_uint;
-        // SAFETY: every header points to an address, a buffer and a control area of its own, with their true lengths.
+        // SAFETY: every header points to an address, a buffer and a control area of its own, with their true
+        // lengths.
         let result = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),
@@ -125,8 +126,8 @@ impl ReceiveBatch {
         })
     }
 
-    /// How often a call met the news that an earlier datagram was not delivered, for example because nobody listens at
-    /// the port. The kernel keeps one such error for each socket at a time.
+    /// How often a call met the news that an earlier datagram was not delivered, for example because nobody
+    /// listens at the port. The kernel keeps one such error for each socket at a time.
     pub fn icmp_errors(&self) -> u64 {
         self.icmp_errors
     }
@@ -162,7 +163,8 @@ fn to_socket_addr(storage: &libc::sockaddr_storage) -> SocketAddr {
     let pointer = std::ptr::from_ref(storage);
     match libc::c_int::from(storage.ss_family) {
         libc::AF_INET6 => {
-            // SAFETY: the family says that the storage holds a sockaddr_in6, and it is aligned for every family.
+            // SAFETY: the family says that the storage holds a sockaddr_in6, and it is aligned for every
+            // family.
             let address = unsafe { &*pointer.cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
             std::net::SocketAddrV6::new(ip, u16::from_be(address.sin6_port), 0, address.sin6_scope_id).into()

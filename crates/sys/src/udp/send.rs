@@ -72,10 +72,10 @@ impl SendBatch {
         }
     }
 
-    /// From now on, runs of equally long datagrams for one destination pass the network stack as one message, which the
-    /// device, or at the latest the receiving socket, takes apart again (`UDP_SEGMENT`, udp(7)). The receiver sees the
-    /// same datagrams; the sender saves most of its time. Where the kernel or the device cannot do it, it is given up at
-    /// the first failure and nothing is lost.
+    /// From now on, runs of equally long datagrams for one destination pass the network stack as one message,
+    /// which the device, or at the latest the receiving socket, takes apart again (`UDP_SEGMENT`, udp(7)).
+    /// The receiver sees the same datagrams; the sender saves most of its time. Where the kernel or the
+    /// device cannot do it, it is given up at the first failure and nothing is lost.
     #[must_use]
     pub fn segmenting(self) -> Self {
         Self { segmenting: true, ..self }
@@ -96,8 +96,8 @@ impl SendBatch {
         self.used == self.headers.len()
     }
 
-    /// Adds a datagram: `write` fills the buffer and returns the length; 0 adds nothing. `to` is not needed at a
-    /// connected socket; `from_local` chooses the source address. `false` means that the batch was full.
+    /// Adds a datagram: `write` fills the buffer and returns the length; 0 adds nothing. `to` is not needed
+    /// at a connected socket; `from_local` chooses the source address. `false` means that the batch was full.
     pub fn push(
         &mut self,
         to: Option<SocketAddr>,
@@ -118,20 +118,22 @@ impl SendBatch {
         true
     }
 
-    /// Whether runs of datagrams still leave as one message: [`SendBatch::segmenting`], and nothing has failed so far.
+    /// Whether runs of datagrams still leave as one message: [`SendBatch::segmenting`], and nothing has
+    /// failed so far.
     pub fn is_segmenting(&self) -> bool {
         self.segmenting
     }
 
-    /// Hands all datagrams to the kernel and empties the batch. An error that may belong to an earlier datagram (a
-    /// refused connection) costs nothing: the datagram it interrupted is tried again, once.
+    /// Hands all datagrams to the kernel and empties the batch. An error that may belong to an earlier
+    /// datagram (a refused connection) costs nothing: the datagram it interrupted is tried again, once.
     pub fn flush(&mut self, socket: &UdpSocket) -> Flushed {
         let mut flushed = Flushed::default();
         let (mut at, mut retried) = (0, false);
         let mut messages = self.gather(0);
         while at < messages.end {
             let left = &mut self.headers[at..messages.end];
-            // SAFETY: every header points to buffers and, where not null, to an address and a control area of its own.
+            // SAFETY: every header points to buffers and, where not null, to an address and a control area of
+            // its own.
             let result = unsafe {
                 libc::sendmmsg(socket.as_fd().as_raw_fd(), left.as_mut_ptr(), left.len() as libc::c_uint, 0)
             };
@@ -209,8 +211,8 @@ impl SendBatch {
     }
 }
 
-/// Whether the kernel or the device does not take a message apart: no checksums in the device (EIO), datagrams longer
-/// than the path's MTU or too many of them (EINVAL, EMSGSIZE), an old kernel (the others).
+/// Whether the kernel or the device does not take a message apart: no checksums in the device (EIO),
+/// datagrams longer than the path's MTU or too many of them (EINVAL, EMSGSIZE), an old kernel (the others).
 fn refuses_segments(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -288,8 +290,8 @@ fn write_control(
 mod tests {
     use super::*;
 
-    /// What the kernel finds at the pointers of a message: the family of the destination, the level of the first control
-    /// message, the payload.
+    /// What the kernel finds at the pointers of a message: the family of the destination, the level of the
+    /// first control message, the payload.
     fn read(header: &libc::msghdr) -> (Option<libc::c_int>, Option<i32>, Vec<u8>) {
         let (name, control) =
             (header.msg_name.cast::<libc::sockaddr>(), header.msg_control.cast::<libc::cmsghdr>());

@@ -35,7 +35,8 @@ pub fn bind_queue(redirect: &mut Redirect, device: &Device, wanted: &Queue) -> R
     Ok(socket)
 }
 
-/// Whether AF_XDP can be used here. All missing capabilities are named at once, so that they need not be granted one by one.
+/// Whether AF_XDP can be used here. All missing capabilities are named at once, so that they need not be
+/// granted one by one.
 ///
 /// # Errors
 /// A kernel without AF_XDP, or missing capabilities.

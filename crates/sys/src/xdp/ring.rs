@@ -1,7 +1,8 @@
 //! The rings that a process and the kernel share (kernel documentation, `networking/af_xdp.rst`).
 //!
-//! Each ring has one producer and one consumer, and each of the two indices has one writer. Entries are written before
-//! the producer's index is (release) and read after it is (acquire); the same holds for the consumer's index and reuse.
+//! Each ring has one producer and one consumer, and each of the two indices has one writer. Entries are
+//! written before the producer's index is (release) and read after it is (acquire); the same holds for the
+//! consumer's index and reuse.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -81,8 +82,8 @@ impl<T: Plain> Ring<T> {
 
     fn index(&self, offset: u64) -> &AtomicU32 {
         let place = self.mapping.at(offset as usize, size_of::<AtomicU32>());
-        // SAFETY: within the mapping, which lives as long as `self`; the kernel aligns the indices to cache lines and
-        // treats them as atomic.
+        // SAFETY: within the mapping, which lives as long as `self`; the kernel aligns the indices to cache
+        // lines and treats them as atomic.
         unsafe { &*place.cast::<AtomicU32>() }
     }
 
@@ -103,7 +104,8 @@ impl<T: Plain> Ring<T> {
 /// A ring that the process fills: frames to be filled (fill ring) or to be sent (TX ring).
 pub(super) struct Producer<T> {
     ring: Ring<T>,
-    /// The next entry to write; those before it and from the kernel's view of the index on are not published yet.
+    /// The next entry to write; those before it and from the kernel's view of the index on are not published
+    /// yet.
     next: u32,
     /// The kernel's index when it was last looked at.
     consumed: u32,
@@ -144,8 +146,8 @@ impl<T: Plain> Producer<T> {
         self.next.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
     }
 
-    /// Whether the kernel wants a system call to go on with this ring. It may want one just after it was asked, so ask
-    /// again while anything is pending.
+    /// Whether the kernel wants a system call to go on with this ring. It may want one just after it was
+    /// asked, so ask again while anything is pending.
     pub fn needs_wakeup(&self) -> bool {
         self.ring.index(self.ring.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
@@ -182,8 +184,8 @@ impl<T: Plain> Consumer<T> {
         if self.next == self.produced {
             return None;
         }
-        // SAFETY: the entry is within the mapping and aligned, and the kernel has published it and writes it no more
-        // until it is released; any octets are a value of a `Plain` type.
+        // SAFETY: the entry is within the mapping and aligned, and the kernel has published it and writes it
+        // no more until it is released; any octets are a value of a `Plain` type.
         let value = unsafe { self.ring.entry(self.next).read() };
         self.next = self.next.wrapping_add(1);
         Some(value)

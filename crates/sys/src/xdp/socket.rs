@@ -70,11 +70,13 @@ pub(super) enum Step {
     Bind,
 }
 
-/// In copy mode the kernel accounts what is on its way to the buffer of the socket, at about 1 kB for each frame.
+/// In copy mode the kernel accounts what is on its way to the buffer of the socket, at about 1 kB for each
+/// frame.
 const SEND_BUFFER_OCTETS: u32 = 16 << 20;
 /// Kicks that moved nothing, after which others shall have a turn.
 const STALLS_MAX: u32 = 4;
-/// `XDP_MAX_TX_SKB_BUDGET` (linux/if_xdp.h, since 6.17): how many frames one kick sends in copy mode, instead of 32.
+/// `XDP_MAX_TX_SKB_BUDGET` (linux/if_xdp.h, since 6.17): how many frames one kick sends in copy mode, instead
+/// of 32.
 const MAX_TX_SKB_BUDGET: libc::c_int = 9;
 const BUDGET: u32 = 128;
 /// The program puts the time of arrival here, before the frame.
@@ -144,8 +146,8 @@ impl XdpSocket {
         self.zero_copy
     }
 
-    /// Has `write` write a frame, whose length it returns, and puts it in line. False if that is 0, or if there is no
-    /// room; then `write` is not called.
+    /// Has `write` write a frame, whose length it returns, and puts it in line. False if that is 0, or if
+    /// there is no room; then `write` is not called.
     pub fn send(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(slot) = self.free_slot() else { return false };
         let slot_octets = self.queue.slot_octets as usize;
@@ -168,9 +170,9 @@ impl XdpSocket {
         taken
     }
 
-    /// Lends up to `most` of the frames that the last look has shown, one after the other, each with room for an answer,
-    /// whose length `answer` returns, 0 for none. Frames for whose answers there is no room wait. Returns how many were
-    /// taken and how many answers are in line.
+    /// Lends up to `most` of the frames that the last look has shown, one after the other, each with room for
+    /// an answer, whose length `answer` returns, 0 for none. Frames for whose answers there is no room wait.
+    /// Returns how many were taken and how many answers are in line.
     pub fn exchange(
         &mut self,
         most: u32,
@@ -188,8 +190,8 @@ impl XdpSocket {
             taken += 1;
             let room = self.memory.at(slot as usize, slot_octets as usize);
             let place = self.memory.at(frame.addr as usize, frame.len as usize);
-            // SAFETY: both are within the memory and apart: the kernel has handed the frame over and does not use it until
-            // it is lent again below, and the slot was free.
+            // SAFETY: both are within the memory and apart: the kernel has handed the frame over and does not
+            // use it until it is lent again below, and the slot was free.
             let (octets, room) = unsafe {
                 (
                     std::slice::from_raw_parts(place, frame.len as usize),
@@ -289,15 +291,17 @@ impl XdpSocket {
     /// How many frames have arrived.
     pub fn look(&mut self) -> u32 {
         let arrived = self.arrived.look();
-        // A device may say that it waits for memory just after it was given some, and nothing would ever come.
+        // A device may say that it waits for memory just after it was given some, and nothing would ever
+        // come.
         if arrived == 0 && self.fill.needs_wakeup() {
             self.poke();
         }
         arrived
     }
 
-    /// Lends up to `most` of the frames that the last look has shown, one after the other, each with the time of its
-    /// arrival (ns, `CLOCK_MONOTONIC`) if the program could note it, and lends the memory to the kernel again.
+    /// Lends up to `most` of the frames that the last look has shown, one after the other, each with the time
+    /// of its arrival (ns, `CLOCK_MONOTONIC`) if the program could note it, and lends the memory to the
+    /// kernel again.
     pub fn receive(&mut self, most: u32, mut take: impl FnMut(Option<u64>, &[u8])) -> usize {
         let mut taken = 0;
         while taken < most as usize
@@ -308,8 +312,8 @@ impl XdpSocket {
             if in_chunk >= STAMP_OCTETS {
                 let octets = STAMP_OCTETS + frame.len as usize;
                 let place = self.memory.at(frame.addr as usize - STAMP_OCTETS, octets);
-                // SAFETY: within the memory; the kernel has handed the frame over and does not use it until it is lent
-                // again below.
+                // SAFETY: within the memory; the kernel has handed the frame over and does not use it until
+                // it is lent again below.
                 let lent = unsafe { std::slice::from_raw_parts_mut(place, octets) };
                 let (stamp, octets) = lent.split_at_mut(STAMP_OCTETS);
                 let at_ns = stamp.try_into().map_or(0, u64::from_ne_bytes);
@@ -352,8 +356,8 @@ impl XdpSocket {
 
 /// Waits until something arrives at one of the sockets or the time, in ns, is over; for ever without one.
 ///
-/// Each call names the sockets anew (ppoll(2)): an epoll instance would be told of each frame, also while nobody waits,
-/// which was a twelfth of the processor time.
+/// Each call names the sockets anew (ppoll(2)): an epoll instance would be told of each frame, also while
+/// nobody waits, which was a twelfth of the processor time.
 pub fn wait<'s>(sockets: impl Iterator<Item = BorrowedFd<'s>>, timeout_ns: Option<u64>) -> io::Result<()> {
     let waiting =
         |socket: BorrowedFd<'_>| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -363,7 +367,8 @@ pub fn wait<'s>(sockets: impl Iterator<Item = BorrowedFd<'s>>, timeout_ns: Optio
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the list has the length given, the timeout is null or a valid timespec, and no signal mask is passed.
+    // SAFETY: the list has the length given, the timeout is null or a valid timespec, and no signal mask is
+    // passed.
     let result = unsafe {
         libc::ppoll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, timeout, std::ptr::null())
     };
@@ -434,15 +439,16 @@ fn set_number(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, v
 /// Sets an option.
 ///
 /// # Safety
-/// Where the option lends memory to the kernel, the value names memory that nothing else is kept in until the socket is closed.
+/// Where the option lends memory to the kernel, the value names memory that nothing else is kept in until the
+/// socket is closed.
 unsafe fn set<T: Plain>(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     option: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: the kernel reads as many octets as the value has, all of them initialized; the caller answers for memory that
-    // the value names.
+    // SAFETY: the kernel reads as many octets as the value has, all of them initialized; the caller answers
+    // for memory that the value names.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

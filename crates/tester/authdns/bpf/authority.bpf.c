@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * The AuthDNS in the kernel: answers A and AAAA of the names nnn-nnn-nnn-nnn.SUFFIX, with at most an OPT record that is plain
- * or brings a client cookie (RFC 7873; BIND and dns64d send one with every query, and this AuthDNS knows no cookies), and
- * passes everything else to the sockets on the same port. All that it says comes from user space as parameters, so that
- * its answers are those of the sockets, octet by octet. */
+ * The AuthDNS in the kernel: answers A and AAAA of the names nnn-nnn-nnn-nnn.SUFFIX, with at most an OPT
+ * record that is plain or brings a client cookie (RFC 7873; BIND and dns64d send one with every query, and
+ * this AuthDNS knows no cookies), and passes everything else to the sockets on the same port. All that it
+ * says comes from user space as parameters, so that its answers are those of the sockets, octet by octet. */
 #include "dns.h"
 #include "reply.h"
 #include "service.h"
@@ -93,8 +93,8 @@ struct query {
     __u64 sum;
 };
 
-/* Two numbers, "?ddd?ddd" as the first octet is the highest, of which the digits are already taken off '0'; in `wrong`
- * anything that is none, or larger than an octet. */
+/* Two numbers, "?ddd?ddd" as the first octet is the highest, of which the digits are already taken off '0';
+ * in `wrong` anything that is none, or larger than an octet. */
 static __always_inline __u64 two_octets(__u64 digits, __u64 *wrong)
 {
     *wrong |= (digits | (digits + 0x0076767600767676)) & 0xff808080ff808080;
@@ -148,7 +148,8 @@ static __always_inline __u64 mix(__u64 value)
     return value ^ value >> 31;
 }
 
-/* The number that says whether a fault meets the query: `authority::faults::draw`. Length and label, in network order. */
+/* The number that says whether a fault meets the query: `authority::faults::draw`. Length and label, in
+ * network order. */
 static __always_inline __u64 draw(__u64 first, __u64 second, __be16 id, __be16 type)
 {
     const __u64 step = 0x9e3779b97f4a7c15, lower_case = 0x2020202020202020;
@@ -202,7 +203,8 @@ static __always_inline int understand(const struct udphdr *udp, const void *end,
 }
 
 /* Writes the record after the question; returns what the address adds to the sum. */
-static __always_inline __u64 write_record(__u8 *at, const volatile struct record *record, __u32 address, const int kind)
+static __always_inline __u64 write_record(__u8 *at, const volatile struct record *record, __u32 address,
+    const int kind)
 {
     for (int i = 0; i < RECORD_WORDS; i++) {
         if (i < record->whole_words)
@@ -225,7 +227,8 @@ static __always_inline __u64 write_record(__u8 *at, const volatile struct record
 }
 
 /* Makes the answer of the query's frame and sends it. */
-static __always_inline int answer(struct xdp_md *ctx, const struct query *query, const volatile struct record *record,
+static __always_inline int answer(struct xdp_md *ctx, const struct query *query,
+    const volatile struct record *record,
                                   const int kind, const int is_ipv6, const int has_opt)
 {
     __u32 question_end = sizeof(struct udphdr) + SUFFIX_AT + zone.question_octets;
@@ -272,7 +275,8 @@ static __always_inline int answer_kind(struct xdp_md *ctx, const struct query *q
     return answer(ctx, query, &zone.no_data, NO_DATA, is_ipv6, has_opt);
 }
 
-static __always_inline int serve(struct xdp_md *ctx, const void *data, const void *end, const struct datagram *datagram,
+static __always_inline int serve(struct xdp_md *ctx, const void *data, const void *end,
+    const struct datagram *datagram,
                                  const int is_ipv6)
 {
     struct query query = {.udp_at = datagram->udp_at, .octets = datagram->octets, .sum = datagram->sum};

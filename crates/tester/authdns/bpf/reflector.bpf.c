@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Sends every DNS query back to whom it came from, as an empty response, and notes when it came if it is asked to. */
+ * Sends every DNS query back to whom it came from, as an empty response, and notes when it came if it is
+ * asked to. */
 #include "dns.h"
 #include "turn.h"
 

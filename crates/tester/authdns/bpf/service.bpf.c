@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Hands the datagrams to our addresses to the AF_XDP socket of the queue they arrive on; where there is none, and whatever
- * else arrives, passes. */
+ * Hands the datagrams to our addresses to the AF_XDP socket of the queue they arrive on; where there is none,
+ * and whatever else arrives, passes. */
 #include "service.h"
 
 /* Longer datagrams are no queries, and their answers might not fit: for the sockets. */

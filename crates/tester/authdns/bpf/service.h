@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Which frames carry a datagram to one of the addresses that are served here. All others are the stack's: also those that
- * it would drop, and those whose form leaves a doubt. */
+ * Which frames carry a datagram to one of the addresses that are served here. All others are the stack's:
+ * also those that it would drop, and those whose form leaves a doubt. */
 #pragma once
 
 #include "datagram.h"
@@ -20,7 +20,8 @@ const volatile struct place {
     __u32 ipv6_count;
     __u32 ipv4_count;
     __u16 mac[3];
-    /* Send by redirecting to the same device instead of XDP_TX: a veth whose peer has no XDP program takes only that. */
+    /* Send by redirecting to the same device instead of XDP_TX: a veth whose peer has no XDP program takes
+     * only that. */
     __u16 redirects;
 } place = {};
 
@@ -79,8 +80,8 @@ static __always_inline int read_ipv6(const void *data, const void *end, __u32 at
     return 1;
 }
 
-/* ETH_P_IP or ETH_P_IPV6 if the frame carries a datagram to us in one piece, with at most VLAN tags before and no options
- * or extension headers within; else 0. */
+/* ETH_P_IP or ETH_P_IPV6 if the frame carries a datagram to us in one piece, with at most VLAN tags before
+ * and no options or extension headers within; else 0. */
 static __always_inline int datagram_of(const void *data, const void *end, struct datagram *datagram)
 {
     const struct ethhdr *eth = data;

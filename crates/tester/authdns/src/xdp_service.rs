@@ -120,8 +120,8 @@ pub struct Served {
 
 impl ServiceRing {
     /// Has up to 64 datagrams that have come answered, one after the other: `answer` writes an answer's
-    /// frame, by [`QueryFrame::complete`], and returns its length, 0 for none. Then sends what is in line. Never
-    /// blocks.
+    /// frame, by [`QueryFrame::complete`], and returns its length, 0 for none. Then sends what is in line.
+    /// Never blocks.
     ///
     /// # Errors
     /// The device is down or gone.

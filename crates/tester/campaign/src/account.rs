@@ -41,7 +41,8 @@ pub struct Traffic {
     drops: u64,
 }
 
-/// What the machine, the server and the AuthDNS did while `sent` queries went to `server_port` in `duration_s`.
+/// What the machine, the server and the AuthDNS did while `sent` queries went to `server_port` in
+/// `duration_s`.
 pub fn observation(
     (seen, auth, probed): (&Seen, Option<Traffic>, Option<Probed>),
     (sent, duration_s): (u64, f64),
@@ -59,8 +60,8 @@ pub fn observation(
     }
     observation.auth_probes = probed.map(|probed| probed.asked);
     observation.auth_probes_late = probed.map(|probed| probed.late);
-    // The server works while queries come; the time in which the Measurer only listens would water its load down.
-    // A thread that worked on after the last query had all of a processor before, and no more.
+    // The server works while queries come; the time in which the Measurer only listens would water its load
+    // down. A thread that worked on after the last query had all of a processor before, and no more.
     let full = observation.dut_hottest_thread_pct.map_or(f64::MAX, |pct| 100.0 / pct);
     let scale = (observation.elapsed_s / duration_s.max(f64::MIN_POSITIVE)).min(full);
     observation.dut_cpu_pct = observation.dut_cpu_pct.map(|pct| pct * scale);

@@ -1,7 +1,9 @@
-//! Whether the AuthDNS answers in time while it works for the server under test, seen from where that server asks it.
+//! Whether the AuthDNS answers in time while it works for the server under test, seen from where that server
+//! asks it.
 //!
-//! RFC 8219 9.2.1 leaves the AuthDNS a quarter of the timeout for each answer. The self-test certifies that beforehand; this looks
-//! again in every trial, a few times a second. What has not arrived by then cannot be laid at the server's door.
+//! RFC 8219 9.2.1 leaves the AuthDNS a quarter of the timeout for each answer. The self-test certifies that
+//! beforehand; this looks again in every trial, a few times a second. What has not arrived by then cannot be
+//! laid at the server's door.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +28,8 @@ pub struct Probed {
     pub late: u64,
 }
 
-/// Runs a trial and asks the AuthDNS meanwhile, unless there is none or it is itself the server that is asked.
+/// Runs a trial and asks the AuthDNS meanwhile, unless there is none or it is itself the server that is
+/// asked.
 pub fn beside<T>(
     auth: Option<&Auth>,
     target: &Target,

@@ -1,4 +1,5 @@
-//! Every MUST and SHOULD of RFC 8219 section 9 (and what it takes from RFC 2544 and RFC 9693), kept or not kept.
+//! Every MUST and SHOULD of RFC 8219 section 9 (and what it takes from RFC 2544 and RFC 9693), kept or not
+//! kept.
 
 use std::net::SocketAddr;
 

@@ -1,8 +1,8 @@
 //! Plans that become trials that become a record.
 //!
-//! [`Tester`] runs one trial and knows what the machine's counters said of it; [`Certification`] certifies the Tester;
-//! [`bench`](run) repeats the search and keeps the [`Results`](record::Results) on disk after every trial;
-//! [`series`] runs many of them.
+//! [`Tester`] runs one trial and knows what the machine's counters said of it; [`Certification`] certifies
+//! the Tester; [`bench`](run) repeats the search and keeps the [`Results`](record::Results) on disk after
+//! every trial; [`series`] runs many of them.
 #![forbid(unsafe_code)]
 
 mod account;

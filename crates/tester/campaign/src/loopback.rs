@@ -64,7 +64,8 @@ const CHECKED_NS: u64 = TRYING.0 / 10;
 /// So often, as a datagram may get lost.
 const TRIES: usize = 2;
 
-/// Loops the Tester back with the first back-ends of both halves that answer each other; the Tester then has its own.
+/// Loops the Tester back with the first back-ends of both halves that answer each other; the Tester then has
+/// its own.
 ///
 /// # Errors
 /// None do, or the user ended it.

@@ -115,8 +115,8 @@ impl Plan {
         Duration::from_nanos(trial_ns + listening + self.settle_ns) + Duration::from_millis(60)
     }
 
-    /// About how long the trials after the searches take: that at half the rate, and the last one where the AuthDNS looks at
-    /// the server's queries.
+    /// About how long the trials after the searches take: that at half the rate, and the last one where the
+    /// AuthDNS looks at the server's queries.
     pub fn afterwards(&self, observing: bool) -> Duration {
         let observing_ns = if observing { OBSERVING_NS + self.listen_ns } else { 0 };
         self.trial_time(self.trial_ns, false) + Duration::from_nanos(observing_ns)

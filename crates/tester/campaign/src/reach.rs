@@ -42,7 +42,8 @@ impl From<String> for Unreached {
 /// It asks from the Tester's first source address, with a port of its own.
 ///
 /// # Errors
-/// Back-end or sources cannot be used here; nothing listens there, or no reply came. What the reply says does not matter.
+/// Back-end or sources cannot be used here; nothing listens there, or no reply came. What the reply says does
+/// not matter.
 pub fn reach(target: &Target, tester: &Tester) -> Result<(), Unreached> {
     tester.io(target).map_err(|error| Unreached::Tester(error.to_string()))?;
     sys::netns::inside(tester.namespace.as_deref(), || reach_from_here(target, tester))

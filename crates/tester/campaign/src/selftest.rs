@@ -16,7 +16,8 @@ use super::tester::{MeasureError, Tester};
 
 /// Length of the trials that look for the rate, in ns.
 const EXPLORING_NS: u64 = 500_000_000;
-/// After a failure the next rate is this much lower: small steps near the rate wanted, larger ones below its half.
+/// After a failure the next rate is this much lower: small steps near the rate wanted, larger ones below its
+/// half.
 const STEPS: [f64; 2] = [0.9, 0.7];
 /// Below this rate, in q/s, a Tester is of no use.
 const LOWEST_QPS: u64 = 1000;
@@ -46,8 +47,9 @@ pub struct Certification<'a> {
 }
 
 impl Certification<'_> {
-    /// Certifies the Tester for the upper of the rates, or for the highest one down to the lower that it is fit for. A rate
-    /// is looked at with a short trial first. `keep` is given what there is after every trial.
+    /// Certifies the Tester for the upper of the rates, or for the highest one down to the lower that it is
+    /// fit for. A rate is looked at with a short trial first. `keep` is given what there is after every
+    /// trial.
     ///
     /// # Errors
     /// Those of a trial and of `keep`.
@@ -87,8 +89,8 @@ impl Certification<'_> {
         Ok(selftest)
     }
 
-    /// Confirms a certificate by short trials at the rate that the highest one wanted requires; not passed if none of them
-    /// has every answer. `keep` likewise.
+    /// Confirms a certificate by short trials at the rate that the highest one wanted requires; not passed if
+    /// none of them has every answer. `keep` likewise.
     ///
     /// # Errors
     /// Those of a trial and of `keep`.
@@ -160,11 +162,13 @@ impl Certification<'_> {
         })
     }
 
-    /// A trial at the rate that the self-test requires; whether every answer was valid and in time, and the rate kept.
+    /// A trial at the rate that the self-test requires; whether every answer was valid and in time, and the
+    /// rate kept.
     ///
-    /// Unlike the verdict on a server's trial this does not ask for even windows: latency counts from the scheduled
-    /// instants, so what was sent late has to be answered the sooner, and a burst is harder to answer. But pauses must be
-    /// made good soon, or a Tester that is a little too slow would pass short trials.
+    /// Unlike the verdict on a server's trial this does not ask for even windows: latency counts from the
+    /// scheduled instants, so what was sent late has to be answered the sooner, and a burst is harder to
+    /// answer. But pauses must be made good soon, or a Tester that is a little too slow would pass short
+    /// trials.
     fn attempt(
         &self,
         tester: &mut Tester,

@@ -27,7 +27,8 @@ pub enum PathChoice {
 pub enum Site {
     /// All on the loopback device of this namespace.
     Loopback,
-    /// Each in a namespace of a lab, which is removed with this value, or by the next lab if this process is killed.
+    /// Each in a namespace of a lab, which is removed with this value, or by the next lab if this process is
+    /// killed.
     Lab(Lab),
 }
 
@@ -106,8 +107,8 @@ impl Site {
         }
     }
 
-    /// A veth takes what an XDP program at its other end sends only where it has one itself: holds one at `role`, if the
-    /// AuthDNS answers by such a program and nothing else is there.
+    /// A veth takes what an XDP program at its other end sends only where it has one itself: holds one at
+    /// `role`, if the AuthDNS answers by such a program and nothing else is there.
     ///
     /// # Errors
     /// XDP is not available, or the device has a program.

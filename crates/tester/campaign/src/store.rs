@@ -48,7 +48,8 @@ impl Store {
         Self { directory: directory.to_path_buf(), made: Vec::new() }
     }
 
-    /// Removes it, where nothing was measured after all. What else may be in it stays, and the directory with it.
+    /// Removes it, where nothing was measured after all. What else may be in it stays, and the directory with
+    /// it.
     pub fn discard(&self) {
         // What cannot be removed harms nobody: it holds no results.
         let _ = fs::remove_file(self.directory.join("manifest.json"));
@@ -89,7 +90,8 @@ impl Store {
         write_whole(&self.directory, name, contents)
     }
 
-    /// Adds the latencies of a trial to `latency.hlog`, as one interval with a tag (HDR histogram log, version 1.3).
+    /// Adds the latencies of a trial to `latency.hlog`, as one interval with a tag (HDR histogram log,
+    /// version 1.3).
     ///
     /// # Errors
     /// Likewise.

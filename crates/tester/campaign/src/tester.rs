@@ -106,10 +106,12 @@ impl MeasureError {
     }
 }
 
-/// The most memory for the accounts of a trial in octets: a day with eight threads, or every IPv4 address once.
+/// The most memory for the accounts of a trial in octets: a day with eight threads, or every IPv4 address
+/// once.
 const MEMORY_MAX_OCTETS: u64 = 4 << 30;
 
-/// What the accounts may have: three quarters of what this machine has left, so that the kernel need not kill for it.
+/// What the accounts may have: three quarters of what this machine has left, so that the kernel need not kill
+/// for it.
 fn memory_allowed_octets() -> u64 {
     let left = Memory::now().available_octets.unwrap_or(MEMORY_MAX_OCTETS);
     MEMORY_MAX_OCTETS.min(left / 4 * 3)
@@ -161,8 +163,8 @@ const WARM_UP_QPS: u64 = 2000;
 const WARM_UP_ROUNDS: u32 = 3;
 /// The most queries per second that a closed loop has room for.
 const CLOSED_LOOP_MAX_QPS: u64 = 2_000_000;
-/// Batches of up to 64 queries that the AuthDNS answers between two looks at the schedule: one keeps the Measurer's
-/// own delay below about 0.1 ms.
+/// Batches of up to 64 queries that the AuthDNS answers between two looks at the schedule: one keeps the
+/// Measurer's own delay below about 0.1 ms.
 const AUTH_BATCHES_AT_ONCE: usize = 1;
 
 impl Tester {
@@ -233,8 +235,8 @@ impl Tester {
         (seen, traffic, probed): (Seen, Option<Traffic>, Option<Probed>),
         cold_cache: Option<ColdCache>,
     ) -> Circumstances {
-        // This back-end reads the device's counters itself, and a driver may count the answers that the back-end takes among
-        // the dropped.
+        // This back-end reads the device's counters itself, and a driver may count the answers that the
+        // back-end takes among the dropped.
         let own_account = self.backend == Backend::Kernel;
         let sent = measured.stats.sent;
         let (softnet_drops, discards) = seen.kernel_drops();
@@ -265,7 +267,8 @@ impl Tester {
             .map_err(MeasureError::Backend)
     }
 
-    /// Whether the back-end can run trials of the target, whatever it can do for the self-test, which asks more plainly.
+    /// Whether the back-end can run trials of the target, whatever it can do for the self-test, which asks
+    /// more plainly.
     ///
     /// # Errors
     /// [`MeasureError`]: what it cannot do.
@@ -338,7 +341,8 @@ impl Tester {
         if need > have { Err(MeasureError::TooFewPorts { have, need }) } else { Ok(()) }
     }
 
-    /// Asks the names that the trial takes for cached, again where an answer got lost; what is missing if some never came.
+    /// Asks the names that the trial takes for cached, again where an answer got lost; what is missing if
+    /// some never came.
     fn warm_up(
         &self,
         plan: &Plan,

@@ -74,9 +74,11 @@ pub struct Circumstances {
     pub cold_cache: Option<ColdCache>,
     /// What the counters of the machine, of the server and of the AuthDNS showed.
     pub observation: Option<Observation>,
-    /// Packets that the kernel dropped before any socket, without those that the device of the queries counts as its own.
+    /// Packets that the kernel dropped before any socket, without those that the device of the queries counts
+    /// as its own.
     pub softnet_drops: u64,
-    /// Packets that the device of the queries took and the kernel dropped, without [`Circumstances::softnet_drops`].
+    /// Packets that the device of the queries took and the kernel dropped, without
+    /// [`Circumstances::softnet_drops`].
     pub device_discards: u64,
 }
 
@@ -157,8 +159,8 @@ fn scheduled(schedule: &Schedule, stats: &Stats) -> u64 {
     if schedule.model.is_closed() { stats.sent + stats.send_errors } else { schedule.queries }
 }
 
-/// Every query without a valid answer in time by the place where it was lost: of those that nobody answered, as many as
-/// counters prove, in this order; the others are the server's silence.
+/// Every query without a valid answer in time by the place where it was lost: of those that nobody answered,
+/// as many as counters prove, in this order; the others are the server's silence.
 fn losses(schedule: &Schedule, stats: &Stats, circumstances: &Circumstances) -> BTreeMap<LossPlace, u64> {
     let Circumstances { own, observation, softnet_drops, device_discards, .. } = circumstances;
     let drops = |of: fn(&Observation) -> Option<u64>| observation.as_ref().and_then(of).unwrap_or(0);

@@ -103,8 +103,8 @@ impl std::error::Error for DiedWith {}
 impl Child {
     /// Starts a server in `scratch`, as the user who owns it, its output going to a log there.
     ///
-    /// The server has a process group of its own, so that a Ctrl-C at the terminal reaches the instrument first, and the
-    /// kernel kills it when the instrument ends without stopping it.
+    /// The server has a process group of its own, so that a Ctrl-C at the terminal reaches the instrument
+    /// first, and the kernel kills it when the instrument ends without stopping it.
     ///
     /// # Errors
     /// The program cannot be started; the message names it and the user, or the processor that is not there.
@@ -220,9 +220,9 @@ struct Spawner {
     _alive: mpsc::Sender<()>,
 }
 
-/// Spawns from a thread that lives as long as the program: the kernel kills a child when the *thread* that spawned it
-/// ends, and the caller's may end while its server is still being measured. The thread enters the namespace, which the
-/// program, without privileges, could not.
+/// Spawns from a thread that lives as long as the program: the kernel kills a child when the *thread* that
+/// spawned it ends, and the caller's may end while its server is still being measured. The thread enters the
+/// namespace, which the program, without privileges, could not.
 fn spawn_for_life(
     mut command: Command,
     namespace: Option<String>,

@@ -77,7 +77,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a directory below `parent`, or below the directory for temporary files, that only the server may use.
+    /// Makes a directory below `parent`, or below the directory for temporary files, that only the server may
+    /// use.
     ///
     /// # Errors
     /// The directory cannot be made or given to the server's user.
@@ -127,8 +128,8 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Copies a program into the directory when the server's user could not reach it where it is, for example below
-    /// root's home; otherwise returns the path as it came.
+    /// Copies a program into the directory when the server's user could not reach it where it is, for example
+    /// below root's home; otherwise returns the path as it came.
     ///
     /// # Errors
     /// The program cannot be read or copied.

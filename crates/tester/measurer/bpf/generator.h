@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * The generator: run on frames that the kernel makes (BPF_PROG_TEST_RUN with live frames), it drops each until a query
- * is due, and writes that query into the frame at hand. */
+ * The generator: run on frames that the kernel makes (BPF_PROG_TEST_RUN with live frames), it drops each
+ * until a query is due, and writes that query into the frame at hand. */
 #pragma once
 
 #include "measurer.h"
@@ -26,7 +26,8 @@ static __always_inline void write_query(__u8 *frame, __u64 n)
     *(__u16 *)(frame + DNS_AT) = id;
     struct udphdr *udp = (struct udphdr *)(frame + UDP_AT);
     udp->source = port;
-    /* The label stands at an odd offset: its sum counts with its octets swapped, which is the same as a shift. */
+    /* The label stands at an odd offset: its sum counts with its octets swapped, which is the same as a
+     * shift. */
     __u64 label_sum = (__u64)a + b + c + d;
     udp->check = fold_udp(trial.base_sum + id + port + (label_sum << 8));
 }

@@ -6,8 +6,9 @@
 #include "checksum.h"
 #include "dns.h"
 
-/* The longest query frame, and the longest part of a question after the label that says the number (suffix, type and
- * class), in words of 8 octets, without their tails: a last word up to the very end, which may overlap the one before. */
+/* The longest query frame, and the longest part of a question after the label that says the number (suffix,
+ * type and class), in words of 8 octets, without their tails: a last word up to the very end, which may
+ * overlap the one before. */
 #define FRAME_WORDS 21
 #define QUESTION_WORDS 8
 
@@ -17,7 +18,8 @@ struct question_word {
     __u64 keep;
 };
 
-/* Where and how an IPv4 address stands in the answers expected (RFC 6052 2.2): the prefix in two halves in host order. */
+/* Where and how an IPv4 address stands in the answers expected (RFC 6052 2.2): the prefix in two halves in
+ * host order. */
 struct prefix {
     __u64 high;
     __u64 low;
@@ -54,8 +56,8 @@ struct parameters {
     /* Names with a AAAA record of their own, in percent, and their prefix. */
     struct prefix native;
     __u64 native_percent;
-    /* The upper bits of the IPv4 address move right by `high_shift` into the upper half of the IPv6 address; its
-     * `low_mask` bits move left by `low_shift` into the lower half. */
+    /* The upper bits of the IPv4 address move right by `high_shift` into the upper half of the IPv6 address;
+     * its `low_mask` bits move left by `low_shift` into the lower half. */
     __u64 high_shift;
     __u64 low_shift;
     __u64 low_mask;
@@ -89,7 +91,8 @@ const volatile struct parameters trial = {0};
 /* The three digits of each octet and a '-', as they stand in the label. */
 const volatile __u32 digits[256] = {0};
 
-/* Buckets of histograms: exact up to 127 ns, then 128 for each power of two (at most 0.8 % wide), up to 2^37 ns. */
+/* Buckets of histograms: exact up to 127 ns, then 128 for each power of two (at most 0.8 % wide), up to 2^37
+ * ns. */
 #define BUCKET_BITS 7
 #define BUCKETS 4096
 #define LARGEST_NS ((1ULL << 37) - 1)
@@ -131,13 +134,13 @@ struct account {
     __u64 latency_from_send_ns[BUCKETS];
 };
 
-#define SHARED_ARRAY(name, type_of_value)                                                                              \
-    struct {                                                                                                           \
-        __uint(type, BPF_MAP_TYPE_ARRAY);                                                                              \
-        __uint(map_flags, BPF_F_MMAPABLE);                                                                             \
-        __uint(max_entries, 1);                                                                                        \
-        __type(key, __u32);                                                                                            \
-        __type(value, type_of_value);                                                                                  \
+#define SHARED_ARRAY(name, type_of_value)                                                                    \
+    struct {                                                                                                 \
+        __uint(type, BPF_MAP_TYPE_ARRAY);                                                                    \
+        __uint(map_flags, BPF_F_MMAPABLE);                                                                   \
+        __uint(max_entries, 1);                                                                              \
+        __type(key, __u32);                                                                                  \
+        __type(value, type_of_value);                                                                        \
     } name SEC(".maps")
 
 /* One for each processor. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * The sink: takes every answer of the server, finds the query by the name, and counts what became of it. What is ours
- * but not plainly right or wrong goes to user space, which judges it exactly; what is not ours passes. */
+ * The sink: takes every answer of the server, finds the query by the name, and counts what became of it. What
+ * is ours but not plainly right or wrong goes to user space, which judges it exactly; what is not ours
+ * passes. */
 #pragma once
 
 #include "measurer.h"
@@ -56,13 +57,15 @@ struct doubt {
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, 1 << 24);
-    /* Not for the loader, which passes over it: so the struct is in the object's BTF, where the tests of doubts.rs find it. */
+    /* Not for the loader, which passes over it: so the struct is in the object's BTF, where the tests of
+     * doubts.rs find it. */
     __type(record, struct doubt);
 } doubts SEC(".maps");
 
 enum origin { FOREIGN, OURS, UNREADABLE };
 
-/* Whether a frame is the server's: a datagram, or something that may hide one (fragments, options, extensions). */
+/* Whether a frame is the server's: a datagram, or something that may hide one (fragments, options,
+ * extensions). */
 static __always_inline enum origin origin_of(const void *data, const void *end)
 {
     const struct ethhdr *eth = data;
@@ -90,16 +93,19 @@ static __always_inline __u64 differs_in(const volatile struct question_word *wor
 }
 
 /* The number of the query whose question and ID an answer repeats; `queries` or more if there is none. */
-static __always_inline __u64 number_of(const __u8 *frame, const struct udphdr *udp, const struct dns_header *dns)
+static __always_inline __u64 number_of(const __u8 *frame, const struct udphdr *udp,
+    const struct dns_header *dns)
 {
-    __u64 differs = (dns->questions ^ bpf_htons(1)) | ((dns->flags & bpf_htons(DNS_QR | DNS_OPCODE)) ^ bpf_htons(DNS_QR));
+    __u64 differs = (dns->questions ^ bpf_htons(1)) | ((dns->flags & bpf_htons(DNS_QR
+        | DNS_OPCODE)) ^ bpf_htons(DNS_QR));
     differs |= frame[LABEL_AT - 1] ^ LABEL_OCTETS;
     for (int i = 0; i < QUESTION_WORDS; i++) {
         if (i < trial.question_words)
             differs |= differs_in(&trial.question[i], frame + trial.suffix_at + 8 * i);
     }
     differs |= differs_in(&trial.question_tail, frame + trial.question_end - 8);
-    /* The label's digits, for now without a check; only right ones give back the label they were read from. */
+    /* The label's digits, for now without a check; only right ones give back the label they were read
+     * from. */
     const __u8 *label = frame + LABEL_AT;
     __u32 address = 0;
     for (int i = 0; i < 16; i += 4)
@@ -148,14 +154,16 @@ static __always_inline int is_expected_aaaa(const __u8 *frame, const void *end, 
 }
 
 /* Whether the first record of an answer of so many octets is the one expected for query n. */
-static __always_inline int is_expected(const __u8 *frame, const void *end, const struct dns_header *dns, __u32 octets,
+static __always_inline int is_expected(const __u8 *frame, const void *end, const struct dns_header *dns,
+    __u32 octets,
                                        __u64 n)
 {
     if (trial.expected == EXPECT_RESPONSE)
         return 1;
     if (!dns->answers || (dns->flags & bpf_htons(DNS_TC)))
         return 0;
-    return trial.expected == EXPECT_A ? is_expected_a(frame, end, octets, n) : is_expected_aaaa(frame, end, octets, n);
+    return trial.expected == EXPECT_A ? is_expected_a(frame, end, octets, n) : is_expected_aaaa(frame, end,
+        octets, n);
 }
 
 /* How long query n has been away since it was sent. */
@@ -168,8 +176,10 @@ static __always_inline __u64 since_sending(__u64 n, __u64 due, __u64 now)
     return lateness < trial.sent_span_ns && lateness <= since ? since - lateness : since;
 }
 
-/* Hands a message to user space in a record of constant size, as the verifier wants it; 0 if there is no room. */
-static __always_inline int hand_over_in(struct xdp_md *ctx, const __u32 size, __u32 octets, __u64 n, __u64 due,
+/* Hands a message to user space in a record of constant size, as the verifier wants it; 0 if there is no
+ * room. */
+static __always_inline int hand_over_in(struct xdp_md *ctx, const __u32 size, __u32 octets, __u64 n,
+    __u64 due,
                                         __u64 now)
 {
     struct doubt *doubt = bpf_ringbuf_reserve(&doubts, size, 0);
@@ -219,7 +229,8 @@ static __always_inline void note_valid(struct account *account, __u64 n, __u64 d
 }
 
 /* Takes a message of so many octets; the frame may be longer, and what follows is no part of the answer. */
-static __always_inline void take(struct xdp_md *ctx, struct account *account, const __u8 *frame, const void *end,
+static __always_inline void take(struct xdp_md *ctx, struct account *account, const __u8 *frame,
+    const void *end,
                                  const struct udphdr *udp, __u32 octets)
 {
     const struct dns_header *dns = (const void *)(udp + 1);

@@ -1,7 +1,7 @@
 //! The schema of `results.json`.
 //!
-//! The fields of [`Trial`] and [`Results`] are the schema of `results.json`, version [`SCHEMA`]. Fields may be added
-//! within a version; none changes its meaning.
+//! The fields of [`Trial`] and [`Results`] are the schema of `results.json`, version [`SCHEMA`]. Fields may
+//! be added within a version; none changes its meaning.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// An empty record of a measurement that is about to begin; who makes it fills in `tool`, `command` and `started_utc`.
+    /// An empty record of a measurement that is about to begin; who makes it fills in `tool`, `command` and
+    /// `started_utc`.
     pub fn new(kind: Kind) -> Self {
         Self {
             schema: SCHEMA,
@@ -205,11 +206,11 @@ pub struct SelfTest {
     pub certified_qps: u64,
     /// Replies counted within this time: 0.25 of the timeout, in seconds.
     pub timeout_s: f64,
-    /// The trials, the deciding one last. It decides by its answers: all were valid and in time, counted from the
-    /// scheduled instants, and the Tester kept the rate.
+    /// The trials, the deciding one last. It decides by its answers: all were valid and in time, counted from
+    /// the scheduled instants, and the Tester kept the rate.
     pub trials: Vec<Trial>,
-    /// How the Tester kept its schedule in the deciding trial, where more than a trial of a server allows was amiss; empty
-    /// otherwise. The trials of a server are judged by that on their own.
+    /// How the Tester kept its schedule in the deciding trial, where more than a trial of a server allows was
+    /// amiss; empty otherwise. The trials of a server are judged by that on their own.
     #[serde(default)]
     pub pacing: String,
     /// The names asked, where the range of the search does not hold as many; empty otherwise.
@@ -314,7 +315,8 @@ pub struct Trial {
     /// How often the network said that a query was not delivered (ICMP); news that come together count once.
     #[serde(default)]
     pub icmp_errors: u64,
-    /// The I/O back-end that the queries left by, with what is special about it, for example `gso (unsegmented)`.
+    /// The I/O back-end that the queries left by, with what is special about it, for example
+    /// `gso (unsegmented)`.
     #[serde(default)]
     pub io: String,
     /// From the scheduled instant to the answer, valid answers only.
@@ -325,13 +327,15 @@ pub struct Trial {
     pub schedule_error_ns: ScheduleError,
     /// How even the sending was, in windows of 1, 10 and 100 ms.
     pub windows: Windows,
-    /// Queries that were sent in another 10 ms window than they were due in: after a pause of the Tester they came in
-    /// bursts.
+    /// Queries that were sent in another 10 ms window than they were due in: after a pause of the Tester they
+    /// came in bursts.
     #[serde(default)]
     pub displaced: u64,
-    /// Queries without a valid answer in time by the place where they were lost; the sum is `scheduled - valid`.
+    /// Queries without a valid answer in time by the place where they were lost; the sum is
+    /// `scheduled - valid`.
     pub losses: BTreeMap<LossPlace, u64>,
-    /// Pairs of a share of slowest answers in percent, and the latency that they exceed in ns; falling shares.
+    /// Pairs of a share of slowest answers in percent, and the latency that they exceed in ns; falling
+    /// shares.
     pub latency_curve: Vec<(f64, u64)>,
     /// Each second (or part of it at the end) of the trial.
     pub series: Vec<Interval>,
@@ -345,16 +349,16 @@ pub struct Trial {
     /// Why it did not pass, as far as these tell; absent if it passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Bottleneck>,
-    /// Which answers counted, as in [`Settings::validity`]: with `response` any was valid, with `compat` the outcome goes
-    /// by [`Trial::valid_compat`]. Empty in records of older programs.
+    /// Which answers counted, as in [`Settings::validity`]: with `response` any was valid, with `compat` the
+    /// outcome goes by [`Trial::valid_compat`]. Empty in records of older programs.
     #[serde(default)]
     pub validity: Validity,
-    /// The load model as on the command line, for example `poisson:0`; empty in records of older programs, which knew
-    /// the constant rate only.
+    /// The load model as on the command line, for example `poisson:0`; empty in records of older programs,
+    /// which knew the constant rate only.
     #[serde(default)]
     pub load: LoadModel,
-    /// Answers set the pace: the rate is what the server and the window made of each other, and latency counts from the
-    /// sending. Such a trial says nothing about a rate that clients ask for.
+    /// Answers set the pace: the rate is what the server and the window made of each other, and latency
+    /// counts from the sending. Such a trial says nothing about a rate that clients ask for.
     #[serde(default)]
     pub closed_loop: bool,
     /// Of a closed loop of experiments: how long they took.
@@ -368,7 +372,8 @@ pub struct Trial {
     pub beside: Option<BackgroundQueries>,
 }
 
-/// Queries for random names beside a trial (a random-subdomain attack). Counters of the machine and the server hold them too.
+/// Queries for random names beside a trial (a random-subdomain attack). Counters of the machine and the
+/// server hold them too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackgroundQueries {
     /// The rate in q/s.
@@ -463,7 +468,8 @@ pub struct Interval {
 /// The answers to the queries that were due in one second of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answers {
-    /// Latency of valid ones from the scheduled instant: half took no longer, in ns, up to a quarter too high.
+    /// Latency of valid ones from the scheduled instant: half took no longer, in ns, up to a quarter too
+    /// high.
     pub p50_ns: u64,
     /// Likewise 99 of 100.
     pub p99_ns: u64,
@@ -490,11 +496,12 @@ pub struct Observation {
     pub dut_memory_octets: Option<u64>,
     /// Datagrams dropped at the server's listening socket because its buffer was full.
     pub dut_socket_drops: Option<u64>,
-    /// The server's sockets at the port that was asked, where they could be looked at: several share its queries.
+    /// The server's sockets at the port that was asked, where they could be looked at: several share its
+    /// queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dut_sockets: Option<u64>,
-    /// UDP datagrams that sockets of the server's network namespace took (queries, and the AuthDNS's answers), where that is not the
-    /// Measurer's.
+    /// UDP datagrams that sockets of the server's network namespace took (queries, and the AuthDNS's
+    /// answers), where that is not the Measurer's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dut_datagrams_in: Option<u64>,
     /// Those that they sent (answers, and queries to the AuthDNS).
@@ -517,7 +524,8 @@ pub struct Observation {
     /// Packets that it had to leave on the wire, or took damaged.
     #[serde(default)]
     pub device_rx_drops: Option<u64>,
-    /// Packets that it took and the kernel dropped before any socket, also for want of anyone who speaks their protocol.
+    /// Packets that it took and the kernel dropped before any socket, also for want of anyone who speaks
+    /// their protocol.
     #[serde(default)]
     pub device_rx_discards: Option<u64>,
     /// Its counters of losses and errors that grew: `link.` the kernel's, `ethtool.` the driver's.
@@ -529,7 +537,8 @@ pub struct Observation {
     /// Of these: the socket's receive buffer was full.
     #[serde(default)]
     pub udp_receive_buffer_errors: Option<u64>,
-    /// Datagrams that sockets sent and that came no further than the device's queue, in this network namespace.
+    /// Datagrams that sockets sent and that came no further than the device's queue, in this network
+    /// namespace.
     #[serde(default)]
     pub udp_send_buffer_errors: Option<u64>,
     /// Queries that the AuthDNS received during the trial, where it was ours.

@@ -113,8 +113,8 @@ impl Form {
         &mut out[..room]
     }
 
-    /// Adds the OPT record to an answer that fits [`Form::room`]. Extended errors and padding are left out where there
-    /// is no room for them.
+    /// Adds the OPT record to an answer that fits [`Form::room`]. Extended errors and padding are left out
+    /// where there is no room for them.
     pub fn finish(&self, out: &mut [u8], octets: usize, notes: &ExtendedErrors<'_>) -> usize {
         let Some(edns) = &self.edns else { return octets };
         if octets == 0 {

@@ -18,8 +18,8 @@ use crate::client::Query;
 use crate::inflight::State;
 use crate::settings::View;
 
-/// The TTL of the CNAME record from a synthesized address to its `in-addr.arpa` name, in seconds: it follows from the
-/// prefix, which hardly ever changes.
+/// The TTL of the CNAME record from a synthesized address to its `in-addr.arpa` name, in seconds: it follows
+/// from the prefix, which hardly ever changes.
 const REVERSE_CNAME_TTL_S: u32 = 600;
 
 /// What an answer was.
@@ -48,7 +48,8 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Writes the answer to the client. `notes` are its extended errors; one says that records were synthesized.
+    /// Writes the answer to the client. `notes` are its extended errors; one says that records were
+    /// synthesized.
     ///
     /// # Errors
     /// Records that cannot be read.
@@ -93,8 +94,8 @@ impl Source<'_> {
         Ok(finished(form, notes, out, written, count > 0))
     }
 
-    /// The flags of the answer for an RCODE: AD only for a client that understands it, from a server that is trusted
-    /// (of others the bit was cleared when the reply came).
+    /// The flags of the answer for an RCODE: AD only for a client that understands it, from a server that is
+    /// trusted (of others the bit was cleared when the reply came).
     fn flags(&self, rcode: u8) -> u16 {
         let ad = if self.query.wants_ad { self.reply.header.flags & Header::AD } else { 0 };
         self.query.asked.answer_flags(rcode) | ad

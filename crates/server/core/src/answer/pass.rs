@@ -5,8 +5,8 @@ use dns64::wire::{HEADER_LENGTH, Header, Malformed, Message, Record, Section, rc
 
 use super::{ExtendedErrors, Form, Outcome, Source, write_empty};
 
-/// Passes a reply on to the client: the ID, the flags RD, RA, CD, AD and AA, the OPT record and the spelling of the
-/// question are the hop's and so ours.
+/// Passes a reply on to the client: the ID, the flags RD, RA, CD, AD and AA, the OPT record and the spelling
+/// of the question are the hop's and so ours.
 ///
 /// # Errors
 /// Records that cannot be read.
@@ -89,7 +89,8 @@ fn copy_head(reply: &Message<'_>, length: usize, dropped: u16, out: &mut [u8]) -
     length
 }
 
-/// Gives a copied message the client's ID and the client's spelling of the question, which is as long as the reply's.
+/// Gives a copied message the client's ID and the client's spelling of the question, which is as long as the
+/// reply's.
 fn restore_head(source: &Source<'_>, flags: u16, out: &mut [u8]) {
     let asked = &source.query.asked;
     let wire = asked.question.name.as_wire();

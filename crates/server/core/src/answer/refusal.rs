@@ -7,7 +7,8 @@ use crate::ede;
 use crate::screen::Refusal;
 use crate::settings::Settings;
 
-/// Writes an error for a message that did not become a query: its ID, opcode and RD, and its question if it has one.
+/// Writes an error for a message that did not become a query: its ID, opcode and RD, and its question if it
+/// has one.
 pub fn write_refusal(settings: &Settings, refusal: &Refusal, out: &mut [u8]) -> usize {
     try_write(settings, refusal, out).unwrap_or(0)
 }

@@ -31,9 +31,10 @@ impl Cache {
         (left_s > 0).then_some(Failure { cause, left_s })
     }
 
-    /// Keeps that a question failed, and why: an extended DNS error (RFC 8914 4). It is in force for `first_ttl_s`
-    /// seconds, 1 to 300, and for twice as long as the last time, up to 300, when that one ended less than 300 seconds
-    /// ago. While one is in force another changes nothing: it comes from a try that began before.
+    /// Keeps that a question failed, and why: an extended DNS error (RFC 8914 4). It is in force for
+    /// `first_ttl_s` seconds, 1 to 300, and for twice as long as the last time, up to 300, when that one
+    /// ended less than 300 seconds ago. While one is in force another changes nothing: it comes from a try
+    /// that began before.
     pub fn insert_failure(&self, key: &Key, first_ttl_s: u32, cause: u16, now_ns: u64) {
         let Some((shard, hash)) = self.locate(key) else { return };
         self.change(shard, |shard| {

@@ -81,7 +81,8 @@ impl Index {
         self.replace(hash, slot(hash, at), 0)
     }
 
-    /// Adds an entry. Where the bucket is full, the entry of most `seniority` gives way: its position is returned.
+    /// Adds an entry. Where the bucket is full, the entry of most `seniority` gives way: its position is
+    /// returned.
     pub(super) fn insert(
         &mut self,
         hash: u32,

@@ -11,10 +11,11 @@ const NAME_AT: usize = 9;
 const DNSSEC_OK: u8 = 1;
 const CHECKING_DISABLED: u8 = 2;
 
-/// A question as a group of upstream servers was asked it: the name in lower case, type, class, DO, CD and the group.
+/// A question as a group of upstream servers was asked it: the name in lower case, type, class, DO, CD and
+/// the group.
 ///
-/// DO and CD belong to it because a server answers differently: with or without signatures, with or without what it
-/// found to be bogus (RFC 4035 3.2). Two keys are equal when the same reply serves both.
+/// DO and CD belong to it because a server answers differently: with or without signatures, with or without
+/// what it found to be bogus (RFC 4035 3.2). Two keys are equal when the same reply serves both.
 #[derive(Clone, Copy)]
 pub struct Key {
     octets: [u8; NAME_AT + NAME_LENGTH_MAX],

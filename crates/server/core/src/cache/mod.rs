@@ -1,9 +1,10 @@
 //! What the upstream servers said, kept for as long as they said.
 //!
-//! The cache keeps replies, not what the DNS64 rule made of them: one entry serves every view. It is shared by all
-//! threads; its memory is bounded and allocated at the start. Replies, failures (RFC 9520) and names that do not exist
-//! (RFC 8020) stand in the same rings, each with its key, so that a hit costs one cache line of an index and one
-//! entry. Hashes are keyed with a secret: nobody outside can choose names that meet in one place.
+//! The cache keeps replies, not what the DNS64 rule made of them: one entry serves every view. It is shared
+//! by all threads; its memory is bounded and allocated at the start. Replies, failures (RFC 9520) and names
+//! that do not exist (RFC 8020) stand in the same rings, each with its key, so that a hit costs one cache
+//! line of an index and one entry. Hashes are keyed with a secret: nobody outside can choose names that meet
+//! in one place.
 
 mod admit;
 mod counts;
@@ -46,8 +47,8 @@ pub struct Found {
     pub ttl_left_s: u32,
     /// The seconds since its end; 0 while it is fresh.
     pub stale_s: u32,
-    /// Its life of at least ten seconds is in its last tenth. One caller alone is told so until it is renewed: to ask
-    /// for it again in time.
+    /// Its life of at least ten seconds is in its last tenth. One caller alone is told so until it is
+    /// renewed: to ask for it again in time.
     pub ageing: bool,
     /// When its TTLs will be less by one second; it says the same until then.
     pub ticks_ns: u64,
@@ -70,7 +71,8 @@ pub enum Flush {
 pub struct Cache {
     shards: Box<[AlignedShard]>,
     hasher: SipHasher13,
-    /// How many failures and how many names that do not exist are held, so that nobody looks for them in vain.
+    /// How many failures and how many names that do not exist are held, so that nobody looks for them in
+    /// vain.
     failures: AtomicU64,
     nxdomains: AtomicU64,
 }
@@ -86,8 +88,8 @@ impl AlignedShard {
 }
 
 impl Cache {
-    /// A cache in so many octets of memory, its index included; 0 keeps nothing and costs nothing. `seed` must be
-    /// secret.
+    /// A cache in so many octets of memory, its index included; 0 keeps nothing and costs nothing. `seed`
+    /// must be secret.
     pub fn new(octets: usize, seed: [u8; 32]) -> Self {
         let shards = shards_for(octets);
         let (shards, each) = (0..shards, octets.checked_div(shards).unwrap_or(0));
@@ -114,16 +116,17 @@ impl Cache {
         Some((&self.shards[(hash >> 32) as usize & mask], hash as u32))
     }
 
-    /// Finds the reply to a question, fresh or expired, and copies it into `out`, whose contents go: as it was stored,
-    /// with its age in seconds taken off all TTLs but never below 0. Nothing is allocated if `out` is large enough.
+    /// Finds the reply to a question, fresh or expired, and copies it into `out`, whose contents go: as it
+    /// was stored, with its age in seconds taken off all TTLs but never below 0. Nothing is allocated if
+    /// `out` is large enough.
     pub fn get(&self, key: &Key, now_ns: u64, out: &mut Vec<u8>) -> Option<Found> {
         let (shard, hash) = self.locate(key)?;
         shard.lock().reply(hash, key.as_octets(), now_ns, out)
     }
 
-    /// Keeps a reply for `ttl_s` seconds, as [`lifetime_s`] gives them. What was kept for the key before, failures
-    /// included, is forgotten. A malformed reply is not kept, and neither is one that is longer than an eighth of a
-    /// shard or than 65,535 octets with its key.
+    /// Keeps a reply for `ttl_s` seconds, as [`lifetime_s`] gives them. What was kept for the key before,
+    /// failures included, is forgotten. A malformed reply is not kept, and neither is one that is longer than
+    /// an eighth of a shard or than 65,535 octets with its key.
     pub fn insert(&self, key: &Key, reply: &Message<'_>, ttl_s: u32, now_ns: u64) {
         let Some((shard, hash)) = self.locate(key) else { return };
         let Ok(survey) = TtlLayout::of(reply, ttl_s) else { return };
@@ -143,7 +146,8 @@ impl Cache {
         self.learn_existence(key, reply, ttl_s, now_ns);
     }
 
-    /// Forgets entries; returns how many. One shard at a time is kept from its users, while its entries are read.
+    /// Forgets entries; returns how many. One shard at a time is kept from its users, while its entries are
+    /// read.
     pub fn flush(&self, what: &Flush) -> usize {
         let mut removed = 0u64;
         for shard in &self.shards {

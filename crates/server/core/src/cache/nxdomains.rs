@@ -1,7 +1,7 @@
 //! Names that do not exist: what denies one denies all below it, and all types (RFC 8020, RFC 2308 5).
 //!
-//! Beside the reply that denies a name stands a small entry under the name alone. It holds the type of the question
-//! that the reply answers, which is all that is missing to find it.
+//! Beside the reply that denies a name stands a small entry under the name alone. It holds the type of the
+//! question that the reply answers, which is all that is missing to find it.
 
 use std::sync::atomic::Ordering;
 
@@ -14,9 +14,9 @@ use super::{Cache, Found, Key, ttls};
 const NO_TYPE: u16 = 0;
 
 impl Cache {
-    /// Finds a fresh reply that says that the name of a question, or one above it, does not exist (RFC 8020 2), and
-    /// copies it into `out` as [`Self::get`] does. It answers another question: only its RCODE and its authority
-    /// section are of use. Costs nothing while the cache holds no such reply.
+    /// Finds a fresh reply that says that the name of a question, or one above it, does not exist (RFC 8020
+    /// 2), and copies it into `out` as [`Self::get`] does. It answers another question: only its RCODE and
+    /// its authority section are of use. Costs nothing while the cache holds no such reply.
     pub fn nxdomain_above(&self, key: &Key, now_ns: u64, out: &mut Vec<u8>) -> Option<Found> {
         if self.nxdomains.load(Ordering::Relaxed) == 0 {
             return None;

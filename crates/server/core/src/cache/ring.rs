@@ -65,8 +65,8 @@ impl Ring {
         })
     }
 
-    /// Gives up the oldest entry; returns where it stands, and its header. Its octets stay until the head reaches
-    /// them.
+    /// Gives up the oldest entry; returns where it stands, and its header. Its octets stay until the head
+    /// reaches them.
     pub(super) fn release(&mut self) -> Option<(usize, Header)> {
         let position = self.tail;
         let header = (self.used_octets > 0).then(|| Header::read(self.at(position)))?;

@@ -6,7 +6,8 @@ use super::index::{BUCKET_OCTETS, Index, POSITION_END};
 use super::ring::Ring;
 use super::{Found, ttls};
 
-/// One part in so many of the memory is the index: at 100 octets an entry, the shortest, six of ten slots are used.
+/// One part in so many of the memory is the index: at 100 octets an entry, the shortest, six of ten slots are
+/// used.
 const INDEX_SHARE: usize = 16;
 /// The longest entry, in octets.
 const ENTRY_OCTETS_MAX: usize = u16::MAX as usize;
@@ -22,8 +23,9 @@ pub(super) const SHARD_OCTETS_MAX: usize = POSITION_END;
 
 /// Replies, failures and names that do not exist, found by the octets of their keys.
 ///
-/// Entries are evicted in the order in which they were written; one that was found since then is written once more
-/// instead, so that one-time names pass through and those in use stay (the second chance of FIFO caches).
+/// Entries are evicted in the order in which they were written; one that was found since then is written once
+/// more instead, so that one-time names pass through and those in use stay (the second chance of FIFO
+/// caches).
 #[derive(Debug)]
 pub(super) struct Shard {
     index: Index,
@@ -127,8 +129,9 @@ impl Shard {
         }
     }
 
-    /// Writes the entry that `header` describes, in the place of the key's old one; `fill` writes the places of TTLs
-    /// and the value. An entry that is too long takes the old one away all the same: that is no longer true.
+    /// Writes the entry that `header` describes, in the place of the key's old one; `fill` writes the places
+    /// of TTLs and the value. An entry that is too long takes the old one away all the same: that is no
+    /// longer true.
     pub(super) fn write(&mut self, header: &Header, key: &[u8], fill: impl FnOnce(&mut [u8], &mut [u8])) {
         let octets = header.entry_octets();
         let old = self.find(header.hash, header.kind, key);

@@ -244,7 +244,8 @@ fn memory_is_bounded_and_what_is_asked_for_stays() {
 
 #[test]
 fn a_full_bucket_of_the_index_gives_up_its_oldest_entry() {
-    // Failures are the shortest entries: more of them fit into the ring than the index has slots for in places.
+    // Failures are the shortest entries: more of them fit into the ring than the index has slots for in
+    // places.
     let cache = Cache::new(64 << 10, SEED);
     let keys: Vec<Key> = (0..5000).map(|n| key(&n.to_string(), rtype::A)).collect();
     for key in &keys {

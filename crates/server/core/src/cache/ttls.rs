@@ -13,8 +13,8 @@ pub(super) struct TtlLayout {
 }
 
 impl TtlLayout {
-    /// Surveys a reply that is given a life of `life_s` seconds. A life that is shorter than every TTL of the answer
-    /// section was cut to a limit, and so are all TTLs then.
+    /// Surveys a reply that is given a life of `life_s` seconds. A life that is shorter than every TTL of the
+    /// answer section was cut to a limit, and so are all TTLs then.
     pub(super) fn of(reply: &Message<'_>, life_s: u32) -> Result<Self, Malformed> {
         let (mut ttls, mut least_s, mut end) = (0usize, u32::MAX, reply.question_end());
         for record in reply.records() {
@@ -65,7 +65,8 @@ pub(super) fn sane_ttl_s(ttl_s: u32) -> u32 {
     if ttl_s > i32::MAX as u32 { 0 } else { ttl_s }
 }
 
-/// Whether a reply denies its question's name as a whole: NXDOMAIN, and no chain that ends at another name (RFC 6604 3).
+/// Whether a reply denies its question's name as a whole: NXDOMAIN, and no chain that ends at another name
+/// (RFC 6604 3).
 pub(super) fn denies_its_name(reply: &[u8]) -> bool {
     Header::parse(reply).is_ok_and(|header| header.rcode() == rcode::NXDOMAIN && header.counts[1] == 0)
 }

@@ -108,8 +108,8 @@ impl Job {
     }
 }
 
-/// A fixed number of slots: one for each job that may wait, and one for the job that begins. Jobs that wait are in the order
-/// in which they began.
+/// A fixed number of slots: one for each job that may wait, and one for the job that begins. Jobs that wait
+/// are in the order in which they began.
 pub struct Jobs {
     slots: Vec<Option<Job>>,
     free: Vec<u32>,
@@ -160,7 +160,8 @@ impl Jobs {
         Some(slot)
     }
 
-    /// The job in a slot waits from now on. One that has begun is the youngest; one that has waited keeps its place.
+    /// The job in a slot waits from now on. One that has begun is the youngest; one that has waited keeps its
+    /// place.
     pub fn queue(&mut self, slot: usize) {
         let Some(job) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         if job.age == Age::New {

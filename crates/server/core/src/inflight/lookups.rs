@@ -27,7 +27,8 @@ pub enum TryTransport {
 pub struct Lookup {
     /// What is asked.
     pub query: UpstreamQuery,
-    /// What equal lookups have in common; `None` where each client's is its own and nothing is kept of the reply.
+    /// What equal lookups have in common; `None` where each client's is its own and nothing is kept of the
+    /// reply.
     pub shared: Option<u64>,
     /// No try starts that could end later.
     pub deadline_ns: u64,
@@ -57,8 +58,8 @@ impl Lookup {
     }
 }
 
-/// A fixed number of slots. Those whose try runs are in the order in which it ends: all tries wait equally long, so a new
-/// one always goes to the end, and adding, removing and finding the next timeout cost O(1).
+/// A fixed number of slots. Those whose try runs are in the order in which it ends: all tries wait equally
+/// long, so a new one always goes to the end, and adding, removing and finding the next timeout cost O(1).
 pub struct Lookups {
     slots: Vec<Option<Lookup>>,
     tries: Vec<Try>,

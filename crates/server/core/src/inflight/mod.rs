@@ -1,5 +1,5 @@
-//! What is in flight: lookups at upstream servers, and jobs, the clients' queries that wait for them. Both are fixed
-//! slabs. `state` says what becomes of a job.
+//! What is in flight: lookups at upstream servers, and jobs, the clients' queries that wait for them. Both
+//! are fixed slabs. `state` says what becomes of a job.
 
 pub mod chain;
 pub mod jobs;

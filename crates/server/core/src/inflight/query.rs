@@ -20,9 +20,9 @@ pub struct UpstreamQuery {
 }
 
 impl UpstreamQuery {
-    /// Whether the reply may be shared and kept: it is a resolver's answer to a question for records. Without RD it may
-    /// be a referral, which depends on what the resolver happens to know; types from 128 on are questions for something
-    /// else than records (RFC 6895 3.1).
+    /// Whether the reply may be shared and kept: it is a resolver's answer to a question for records. Without
+    /// RD it may be a referral, which depends on what the resolver happens to know; types from 128 on are
+    /// questions for something else than records (RFC 6895 3.1).
     pub fn is_shared(&self) -> bool {
         self.recursion_desired
             && self.question.qclass == CLASS_IN

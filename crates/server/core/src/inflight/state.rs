@@ -114,7 +114,8 @@ impl State {
         Self::NeedsReply
     }
 
-    /// What follows from an event. `in_time` says whether a try that starts now ends before the job's deadline.
+    /// What follows from an event. `in_time` says whether a try that starts now ends before the job's
+    /// deadline.
     pub fn next<'m>(self, view: &View, asked: &ClientQuery, in_time: bool, event: Event<'m>) -> Next<'m> {
         let (Self::NeedsAaaa, Some(policy)) = (self, &view.rule) else {
             return match event {

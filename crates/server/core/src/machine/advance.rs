@@ -21,13 +21,14 @@ enum Known {
     Failure(Failure),
     /// The reply of the A lookup that was sent ahead.
     Ahead(Box<[u8]>),
-    /// The reply that the cache has put into its buffer; `ageing` means that it expires soon and is to be asked for again.
+    /// The reply that the cache has put into its buffer; `ageing` means that it expires soon and is to be
+    /// asked for again.
     Cached { ageing: bool },
 }
 
 impl Machine {
-    /// Takes an event to the job in a slot, and the job as far as what is known leads it: to its end, or to a lookup that
-    /// it waits for.
+    /// Takes an event to the job in a slot, and the job as far as what is known leads it: to its end, or to a
+    /// lookup that it waits for.
     pub(super) fn advance(&mut self, now_ns: u64, slot: usize, event: Event<'_>, out: &mut impl Output) {
         let mut needs = self.step(now_ns, slot, event, out);
         while needs {
@@ -84,7 +85,8 @@ impl Machine {
         false
     }
 
-    /// What is known of the reply that a job needs. Where that is nothing, the job waits for a lookup from now on.
+    /// What is known of the reply that a job needs. Where that is nothing, the job waits for a lookup from
+    /// now on.
     fn known(&mut self, now_ns: u64, slot: usize, out: &mut impl Output) -> Known {
         let Some(job) = self.jobs.get_mut(slot) else { return Known::Nothing };
         match job.held.take() {

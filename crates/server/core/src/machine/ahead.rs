@@ -8,7 +8,8 @@ use super::{Machine, Output};
 use crate::inflight::{Event, Failure, Job, State, Wait};
 use crate::settings::AQuery;
 
-/// Jobs that wait for their AAAA reply, by the time at which it is late. Those that have ended meanwhile stay until then.
+/// Jobs that wait for their AAAA reply, by the time at which it is late. Those that have ended meanwhile stay
+/// until then.
 #[derive(Default)]
 pub(super) struct Late(BinaryHeap<Reverse<(u64, usize, u64)>>);
 

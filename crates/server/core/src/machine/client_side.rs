@@ -222,8 +222,8 @@ pub(super) fn count_passed(job: &Job, reply: &Message<'_>, stats: &mut Stats) {
     *counter += 1;
 }
 
-/// A message with the question spelled as the client spelled it: names in the message point there. Uses `buffer` where
-/// the spelling differs; `None` where the names do.
+/// A message with the question spelled as the client spelled it: names in the message point there. Uses
+/// `buffer` where the spelling differs; `None` where the names do.
 fn respelled<'b>(message: &Message<'b>, name: &Name, buffer: &'b mut Vec<u8>) -> Option<Message<'b>> {
     let spelled = message.qname_octets();
     if spelled == name.as_wire() {

@@ -68,8 +68,8 @@ impl Machine {
         }
     }
 
-    /// Starts a lookup, at this server if one is given, and makes room for it if need be. That no ID is free is remembered
-    /// as a failure (RFC 9520).
+    /// Starts a lookup, at this server if one is given, and makes room for it if need be. That no ID is free
+    /// is remembered as a failure (RFC 9520).
     fn start_lookup(
         &mut self,
         now_ns: u64,

@@ -16,11 +16,11 @@
 //!             Answered, Failed or Evicted
 //! ```
 //!
-//! One loop leads every job (`advance`). An [`Event`](crate::inflight::Event) comes to a job: the query, a reply, or a
-//! failure. [`State::next`](crate::inflight::State::next) says what follows from state and event. Where the job needs another
-//! reply, the loop takes that from the cache or from the A lookup that was sent ahead; where neither has it, the job waits for
-//! a *lookup*, which all jobs with the same question share. The end of a lookup is the next event of each job that
-//! waits. `docs/dns64d-job.md` shows every transition.
+//! One loop leads every job (`advance`). An [`Event`](crate::inflight::Event) comes to a job: the query, a
+//! reply, or a failure. [`State::next`](crate::inflight::State::next) says what follows from state and event.
+//! Where the job needs another reply, the loop takes that from the cache or from the A lookup that was sent
+//! ahead; where neither has it, the job waits for a *lookup*, which all jobs with the same question share.
+//! The end of a lookup is the next event of each job that waits. `docs/dns64d-job.md` shows every transition.
 
 mod advance;
 mod ahead;
@@ -92,8 +92,8 @@ impl Machine {
         &self.stats
     }
 
-    /// Until when the cache would have said the same of the last client's message: when the first TTL among what it said is
-    /// less by a second. `u64::MAX` if it said nothing.
+    /// Until when the cache would have said the same of the last client's message: when the first TTL among
+    /// what it said is less by a second. `u64::MAX` if it said nothing.
     pub fn recalled_until_ns(&self) -> u64 {
         self.recall.until_ns
     }

@@ -15,11 +15,11 @@ pub enum Notice {
     Full,
 }
 
-/// The way out. A message is written straight into the buffer it leaves from; a writer that returns 0 has nothing to
-/// send.
+/// The way out. A message is written straight into the buffer it leaves from; a writer that returns 0 has
+/// nothing to send.
 pub trait Output {
-    /// Sends an answer to a client. The buffer holds at least [`crate::settings::Settings::udp_payload_octets`], 65,535 for
-    /// streams.
+    /// Sends an answer to a client. The buffer holds at least
+    /// [`crate::settings::Settings::udp_payload_octets`], 65,535 for streams.
     fn to_client(&mut self, client: &Client, write: impl FnOnce(&mut [u8]) -> usize);
     /// A client's query ends without an answer.
     fn no_answer(&mut self, client: &Client);

@@ -25,8 +25,8 @@ pub(super) struct Recall {
 /// What is remembered of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Recalled {
-    /// A reply in its time of life, which stands in [`Recall::octets`]; `ageing` means that it will end soon and should be
-    /// asked for again.
+    /// A reply in its time of life, which stands in [`Recall::octets`]; `ageing` means that it will end soon
+    /// and should be asked for again.
     Fresh { ageing: bool },
     /// A failure.
     Failure(Failure),
@@ -98,8 +98,8 @@ impl Recall {
     }
 }
 
-/// Writes the reply that a name above does not exist as the reply to a question below it (RFC 8020 2). Of its records only
-/// those of the authority section belong there; nobody has validated them for this name.
+/// Writes the reply that a name above does not exist as the reply to a question below it (RFC 8020 2). Of its
+/// records only those of the authority section belong there; nobody has validated them for this name.
 fn denial_of(question: &Question, above: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let above = Message::parse(above)?;
     let no_room = |_: Overflow| Malformed("longer than its buffer when written again");

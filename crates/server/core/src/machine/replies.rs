@@ -43,8 +43,8 @@ impl Machine {
 
     /// Learns that nothing listens at an upstream server's address (ICMP port unreachable at this socket).
     ///
-    /// Where its group has several servers, the socket's queries go to the next one at once. With one, they wait for
-    /// their timeout: a server that restarts is back by then.
+    /// Where its group has several servers, the socket's queries go to the next one at once. With one, they
+    /// wait for their timeout: a server that restarts is back by then.
     pub fn handle_upstream_unreachable(
         &mut self,
         now_ns: u64,
@@ -55,7 +55,8 @@ impl Machine {
         if !self.upstream_side.pause(now_ns, upstream, out) {
             return;
         }
-        // Queries that are sent again go to the end of the list, so it is walked only as far as it is long now.
+        // Queries that are sent again go to the end of the list, so it is walked only as far as it is long
+        // now.
         let mut at = self.upstream_side.lookups.first_due().map(|(slot, _)| slot);
         for _ in 0..self.upstream_side.lookups.len() {
             let Some(slot) = at else { break };
@@ -87,8 +88,8 @@ impl Machine {
         let Some(lookup) = self.upstream_side.lookups.get(slot) else { return };
         let trusted = self.settings.upstreams[lookup.upstream].trust_ad;
         let mut buffer = std::mem::take(&mut self.scrubbed);
-        // A server that cannot or will not answer says nothing about what the next one knows. One that found forged
-        // data does.
+        // A server that cannot or will not answer says nothing about what the next one knows. One that found
+        // forged data does.
         let unwilling = matches!(reply.header.rcode(), rcode::SERVFAIL | rcode::REFUSED)
             && !rule::failed_validation(reply);
         let others_left = self.upstream_side.may_ask_another(now_ns, slot);
@@ -119,8 +120,8 @@ impl Machine {
     }
 }
 
-/// The reply without what does not belong to its question, and without an AD bit that is not to be believed. `None` for
-/// one that cannot be read to its end.
+/// The reply without what does not belong to its question, and without an AD bit that is not to be believed.
+/// `None` for one that cannot be read to its end.
 fn cleaned<'b>(reply: &Message<'b>, trusted: bool, buffer: &'b mut [u8]) -> Option<Message<'b>> {
     let scrubbed = scrub(reply, buffer).ok()?;
     let unbelieved = reply.header.has(Header::AD) && !trusted;

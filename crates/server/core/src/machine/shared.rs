@@ -39,7 +39,8 @@ impl Shared {
     }
 }
 
-/// The domain of the questions that look for loops: reserved, so that they end at the next resolver (RFC 6761 6.2).
+/// The domain of the questions that look for loops: reserved, so that they end at the next resolver (RFC 6761
+/// 6.2).
 const PROBE_DOMAIN: &str = "dns64d-loop.test";
 
 /// Digits in a probe's label before the number of its server.
@@ -64,8 +65,8 @@ impl Loops {
         }
     }
 
-    /// The name that this upstream server is asked for. It says nothing of the names for the others: a server can have
-    /// itself left out, and no other.
+    /// The name that this upstream server is asked for. It says nothing of the names for the others: a server
+    /// can have itself left out, and no other.
     pub fn name(&self, upstream: usize) -> Option<Name> {
         let hash = self.hasher.hash(&upstream.to_le_bytes()).as_u128();
         self.domain.below(format!("{hash:032x}{upstream:x}").as_bytes()).ok()

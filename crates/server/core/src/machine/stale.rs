@@ -33,7 +33,8 @@ impl Machine {
         }
     }
 
-    /// Answers a job from what is remembered, whatever its age; false where that is not enough. The job stays as it is.
+    /// Answers a job from what is remembered, whatever its age; false where that is not enough. The job stays
+    /// as it is.
     pub(super) fn answer_stale(
         &mut self,
         now_ns: u64,
@@ -63,8 +64,9 @@ impl Recall {
         stale.map_or(u64::MAX, |stale| now_ns + stale.client_timer_ns)
     }
 
-    /// Leads a job from its state on by what is remembered alone, to a reply that answers it. Returns the state whose
-    /// question that reply answers, and whether excluded AAAA records are taken out; the reply is in [`Recall::octets`].
+    /// Leads a job from its state on by what is remembered alone, to a reply that answers it. Returns the
+    /// state whose question that reply answers, and whether excluded AAAA records are taken out; the reply is
+    /// in [`Recall::octets`].
     fn stale_answer(
         &mut self,
         now_ns: u64,

@@ -1,7 +1,7 @@
 //! How an upstream server is doing: its round-trip times, and whether it is left out for a while.
 
-/// So many tries without an answer in a row, whatever the names, and the server is left out: one name whose AAAA query
-/// its authoritative servers leave unanswered must not condemn the resolver.
+/// So many tries without an answer in a row, whatever the names, and the server is left out: one name whose
+/// AAAA query its authoritative servers leave unanswered must not condemn the resolver.
 pub const FAILURES_MAX: u16 = 16;
 
 /// How long a server is left out before it is given another chance.
@@ -51,7 +51,8 @@ impl Health {
             0 => rtt_ns,
             srtt_ns => srtt_ns - srtt_ns / SMOOTHING + rtt_ns.div_ceil(SMOOTHING),
         };
-        // Up 19 steps for each answer that is later, down one for each that is not: in balance where 5 of 100 are.
+        // Up 19 steps for each answer that is later, down one for each that is not: in balance where 5 of 100
+        // are.
         let step = (self.p95_ns / PERCENTILE_STEP).max(1);
         self.p95_ns = if rtt_ns > self.p95_ns {
             self.p95_ns.saturating_add(19 * step / 20)

@@ -7,8 +7,8 @@ use crate::settings::Settings;
 use health::Health;
 pub use health::PAUSE_NS;
 
-/// Queries that leave from one socket before the next is drawn: they are one message to the kernel (`UDP_SEGMENT`), and so
-/// few share a port that an attacker off the path cannot learn it in time.
+/// Queries that leave from one socket before the next is drawn: they are one message to the kernel
+/// (`UDP_SEGMENT`), and so few share a port that an attacker off the path cannot learn it in time.
 const QUERIES_FROM_A_SOCKET: u8 = 32;
 
 /// For so long they may leave from one socket; less than a packet needs to somebody off the path and back.
@@ -116,9 +116,9 @@ impl Upstreams {
         upstream.socket
     }
 
-    /// The server of a group for a new lookup: the better one of two drawn at random from those that are up and below
-    /// their limit. So fast servers get most of the queries, and slow ones enough to be seen getting faster. `None` when
-    /// all have as many queries in flight as they may.
+    /// The server of a group for a new lookup: the better one of two drawn at random from those that are up
+    /// and below their limit. So fast servers get most of the queries, and slow ones enough to be seen
+    /// getting faster. `None` when all have as many queries in flight as they may.
     pub fn choose(&self, group: usize, now_ns: u64, random: &mut Random) -> Option<usize> {
         let group = self.groups.get(group)?.as_slice();
         if let [only] = group {
@@ -137,7 +137,8 @@ impl Upstreams {
         }
     }
 
-    /// The server to try after this one: the next of its group that is up and has room, else the next that has room.
+    /// The server to try after this one: the next of its group that is up and has room, else the next that
+    /// has room.
     pub fn after(&self, group: usize, upstream: usize, now_ns: u64) -> Option<usize> {
         let group = self.groups.get(group)?;
         let at = group.iter().position(|&member| member == upstream).unwrap_or(0);

@@ -132,7 +132,8 @@ fn nothing_is_given_up_for_a_query_ahead() {
     talk.over();
 }
 
-/// The room of a query ahead is needed more by a client that has nothing in flight; it is asked afterwards then.
+/// The room of a query ahead is needed more by a client that has nothing in flight; it is asked afterwards
+/// then.
 #[test]
 fn a_query_ahead_that_was_given_up_is_asked_afterwards() {
     let mut talk = Talk::new(settings_with(|settings| {

@@ -79,7 +79,8 @@ fn a_remembered_failure_of_aaaa_leads_to_a() {
     talk.over();
 }
 
-/// An address that was found forged is not got around, neither now nor from what is remembered (RFC 6147 5.5).
+/// An address that was found forged is not got around, neither now nor from what is remembered (RFC 6147
+/// 5.5).
 #[test]
 fn nothing_is_synthesized_over_a_remembered_bogus_answer() {
     for cause in [6u8, 7, 12] {

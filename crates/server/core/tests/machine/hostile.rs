@@ -1,5 +1,5 @@
-//! Upstream servers, and others in their name, that send what is false or makes no sense: nothing of it reaches a
-//! client, neither at once nor from the cache.
+//! Upstream servers, and others in their name, that send what is false or makes no sense: nothing of it
+//! reaches a client, neither at once nor from the cache.
 
 use dns64::wire::rcode;
 
@@ -100,7 +100,8 @@ fn a_hundred_aliases_are_servfail() {
     talk.over();
 }
 
-/// What the head of a chain leads to is asked for by the client's name, never taken into the cache under its own.
+/// What the head of a chain leads to is asked for by the client's name, never taken into the cache under its
+/// own.
 #[test]
 fn the_end_of_a_chain_is_known_by_the_name_that_was_asked_for_only() {
     let (mut talk, asked) = one_asked(A);

@@ -78,8 +78,8 @@ fn the_spelling_that_was_drawn_is_accepted() {
     talk.over();
 }
 
-/// A pointer in the question can only lead into the header. This client asked for a name that the header, the pointer
-/// and what follows happen to spell, and the name is longer than the whole answer.
+/// A pointer in the question can only lead into the header. This client asked for a name that the header, the
+/// pointer and what follows happen to spell, and the name is longer than the whole answer.
 #[test]
 fn a_question_compressed_into_the_header_is_a_mismatch() {
     let mut talk = Talk::new(settings_with(|settings| settings.asking.case_randomization = true));

@@ -262,7 +262,8 @@ impl Talk {
         self.sent.answers.pop_front().expect("an answer").1
     }
 
-    /// The next answer must be to the question asked by [`Talk::client_asks`], with this RCODE and these records.
+    /// The next answer must be to the question asked by [`Talk::client_asks`], with this RCODE and these
+    /// records.
     #[track_caller]
     pub fn answered(&mut self, words: &str, rcode: u8, records: &[&str]) {
         let octets = self.answer();

@@ -1,8 +1,9 @@
-//! AF_XDP for a server that has UDP sockets as well: a program on a device takes the datagrams for some of them from the
-//! stack, and the server sends as if from them.
+//! AF_XDP for a server that has UDP sockets as well: a program on a device takes the datagrams for some of
+//! them from the stack, and the server sends as if from them.
 //!
-//! The sockets hold the ports, and get whatever the program leaves: other devices, fragments, options, VLAN tags, queues
-//! without a ring. So a wrong guess of the program or of the server costs time and never an answer.
+//! The sockets hold the ports, and get whatever the program leaves: other devices, fragments, options, VLAN
+//! tags, queues without a ring. So a wrong guess of the program or of the server costs time and never an
+//! answer.
 
 mod program;
 mod repeats;
@@ -23,8 +24,9 @@ use repeats::Repeats;
 pub use ring::{Arrivals, Arrived, BypassRing};
 pub use table::{BypassTable, CLASSES, PortClaim, RANGES_MAX};
 
-/// Datagrams that all queues of a device together hold while their threads are busy, and what one queue holds at most and
-/// at least. A thread that has lost its processor for 80 ms loses nothing at 100,000 a second: sockets stand that, too.
+/// Datagrams that all queues of a device together hold while their threads are busy, and what one queue holds
+/// at most and at least. A thread that has lost its processor for 80 ms loses nothing at 100,000 a second:
+/// sockets stand that, too.
 const DEVICE_FRAMES: u32 = 16_384;
 const QUEUE_FRAMES_MAX: u32 = 8192;
 const QUEUE_FRAMES_MIN: u32 = 512;
@@ -46,9 +48,10 @@ pub struct Bypass {
 }
 
 impl Bypass {
-    /// Puts the program on a device, in the network namespace of the calling thread. The receive queue k is worker
-    /// `k % workers`'s. Nothing is taken from the stack until a ring is opened and the table has an entry. Without a mode,
-    /// native is tried first, then generic. With `repeats` the program may be given answers to repeat.
+    /// Puts the program on a device, in the network namespace of the calling thread. The receive queue k is
+    /// worker `k % workers`'s. Nothing is taken from the stack until a ring is opened and the table has an
+    /// entry. Without a mode, native is tried first, then generic. With `repeats` the program may be given
+    /// answers to repeat.
     ///
     /// # Errors
     /// All that [`XdpError`] names but ports and memory.
@@ -130,8 +133,8 @@ impl Bypass {
     }
 }
 
-/// Whether the device carries VLANs and takes their tags off before a program can see them: then the program takes frames
-/// of all VLANs for its own.
+/// Whether the device carries VLANs and takes their tags off before a program can see them: then the program
+/// takes frames of all VLANs for its own.
 fn hides_vlan(device: &Device) -> std::io::Result<bool> {
     if !device.hides_vlan_tags()? {
         return Ok(false);

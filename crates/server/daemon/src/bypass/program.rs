@@ -26,7 +26,8 @@ pub(super) struct BypassPlace {
 }
 
 impl BypassPlace {
-    /// On a device that sends what `XDP_TX` gives it. `workers` is at least 1; `answers` is a power of two or 0.
+    /// On a device that sends what `XDP_TX` gives it. `workers` is at least 1; `answers` is a power of two or
+    /// 0.
     pub(super) fn new(mac: [u8; 6], workers: usize, frame_octets_max: usize, answers: usize) -> Self {
         Self {
             mac,
@@ -50,7 +51,8 @@ impl BypassPlace {
 pub(super) struct BypassMaps {
     /// `struct table` of `bpf/bypass.bpf.c`.
     pub table: Map,
-    /// The `struct answer`s of `bpf/repeat.h`, where there are any, or why answers of programs do not leave the device.
+    /// The `struct answer`s of `bpf/repeat.h`, where there are any, or why answers of programs do not leave
+    /// the device.
     pub answers: Result<Option<Map>, BpfError>,
 }
 

@@ -1,9 +1,9 @@
-//! Answers that the program repeats by itself to the same query: `struct answer` of `bpf/repeat.h`, in memory that it and the
-//! process share.
+//! Answers that the program repeats by itself to the same query: `struct answer` of `bpf/repeat.h`, in memory
+//! that it and the process share.
 //!
-//! Every worker has its own, which the program gives to queries of that worker's queues alone. So each is written by one thread,
-//! under a sequence lock ([`super::sequence`]): the program repeats an answer only if nothing of it changed from before it
-//! compared the query until after it copied the answer.
+//! Every worker has its own, which the program gives to queries of that worker's queues alone. So each is
+//! written by one thread, under a sequence lock ([`super::sequence`]): the program repeats an answer only if
+//! nothing of it changed from before it compared the query until after it copied the answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +17,9 @@ use sys::frame::{fold, sum};
 const ANSWERS: usize = 32_768;
 const ANSWERS_MAX: usize = 8192;
 const ANSWERS_MIN: usize = 512;
-/// An answer whose time is over is replaced only after so much more time. The program has sent an answer that it found in
-/// time by then; if it has not, it finds another serial number and drops the query's frame, which it has written to by then.
+/// An answer whose time is over is replaced only after so much more time. The program has sent an answer that
+/// it found in time by then; if it has not, it finds another serial number and drops the query's frame, which
+/// it has written to by then.
 const GRACE_NS: u64 = 10_000_000;
 
 /// As in `bpf/repeat.h`.

@@ -111,14 +111,14 @@ impl BypassRing {
         self.repeats.as_ref().map_or(0, Repeats::epoch)
     }
 
-    /// Has the program give an answer to whoever asks the same by this ring's worker's queues. False if it cannot: it is no
-    /// answer to the query, too long, known, or there is no room for it now.
+    /// Has the program give an answer to whoever asks the same by this ring's worker's queues. False if it
+    /// cannot: it is no answer to the query, too long, known, or there is no room for it now.
     pub fn remember(&self, now_ns: u64, repeatable: &Repeatable<'_>) -> bool {
         self.repeats.as_ref().is_some_and(|repeats| repeats.remember(now_ns, repeatable))
     }
 
-    /// The headers of datagrams from one of our addresses to a host, by this device and the next hop with this Ethernet
-    /// address. `None` if one address is of IPv4 and the other of IPv6.
+    /// The headers of datagrams from one of our addresses to a host, by this device and the next hop with
+    /// this Ethernet address. `None` if one address is of IPv4 and the other of IPv6.
     pub fn template(
         &self,
         next_hop: [u8; 6],
@@ -138,9 +138,9 @@ impl BypassRing {
         template.payload_offset() + octets <= self.frame_octets_max
     }
 
-    /// Has `write` write a datagram, of at most `octets_max`, and puts it in line; its length is what `write` returns, 0 for
-    /// none. False if it was none, or if there was no room for it, which [`BypassRing::has_room`] and
-    /// [`BypassRing::holds`] tell before.
+    /// Has `write` write a datagram, of at most `octets_max`, and puts it in line; its length is what `write`
+    /// returns, 0 for none. False if it was none, or if there was no room for it, which
+    /// [`BypassRing::has_room`] and [`BypassRing::holds`] tell before.
     pub fn send(
         &mut self,
         template: &Template,

@@ -1,9 +1,9 @@
-//! A sequence lock over words of 64 bits that one thread of this process writes and the program in the kernel reads. Neither
-//! waits: a reader that met the writer has nothing.
+//! A sequence lock over words of 64 bits that one thread of this process writes and the program in the kernel
+//! reads. Neither waits: a reader that met the writer has nothing.
 //!
-//! The serial number is odd while the writer is at work and another one afterwards. A reader takes it first, gives up if it is
-//! odd, reads, takes it again, and gives up if it has changed. The program's half is `find` and `repeat` of `bpf/repeat.h`;
-//! `read` below is the same in Rust, for the tests.
+//! The serial number is odd while the writer is at work and another one afterwards. A reader takes it first,
+//! gives up if it is odd, reads, takes it again, and gives up if it has changed. The program's half is `find`
+//! and `repeat` of `bpf/repeat.h`; `read` below is the same in Rust, for the tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,11 +37,12 @@ impl Word for AtomicU64 {
     }
 }
 
-/// Changes the words that the serial number guards. There must be one writer at a time. A writer that ended in the midst
-/// has left an odd number, which stays odd until the next one is done.
+/// Changes the words that the serial number guards. There must be one writer at a time. A writer that ended
+/// in the midst has left an odd number, which stays odd until the next one is done.
 pub(super) fn write<W: Word>(serial: &W, change: impl FnOnce()) {
-    // A reader's second look is a read-modify-write, too. Where it comes before this one, the reader's loads happened before
-    // the changes (release, acquire); where it comes after this one, the reader sees another number.
+    // A reader's second look is a read-modify-write, too. Where it comes before this one, the reader's loads
+    // happened before the changes (release, acquire); where it comes after this one, the reader sees another
+    // number.
     serial.fetch_or(1, Ordering::AcqRel);
     // The changes come after the odd number for whoever looks at them with loads and barriers only.
     W::fence(Ordering::Release);
@@ -49,7 +50,8 @@ pub(super) fn write<W: Word>(serial: &W, change: impl FnOnce()) {
     serial.fetch_add(1, Ordering::Release);
 }
 
-/// What the program does, with the weakest order that is enough: `copy` returns `None` where the words do not fit.
+/// What the program does, with the weakest order that is enough: `copy` returns `None` where the words do not
+/// fit.
 #[cfg(test)]
 pub(super) fn read<W: Word, T>(serial: &W, copy: impl FnOnce() -> Option<T>) -> Option<T> {
     let before = serial.fetch_or(0, Ordering::AcqRel);

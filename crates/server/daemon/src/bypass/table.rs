@@ -1,6 +1,8 @@
-//! What the program takes from the stack: `struct table` of `bpf/bypass.bpf.c`, in memory that it and the process share.
+//! What the program takes from the stack: `struct table` of `bpf/bypass.bpf.c`, in memory that it and the
+//! process share.
 //!
-//! Changes cost no system call and no privilege, so that a server can go on changing them after it has given up both.
+//! Changes cost no system call and no privilege, so that a server can go on changing them after it has given
+//! up both.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -25,7 +27,8 @@ const ADDRESS_WORDS: usize = 2;
 const SERVER_WORDS: usize = ADDRESS_WORDS + END_WORDS;
 const SERVERS_AT: usize = 1 + LISTENERS * END_WORDS;
 const PORTS_AT: usize = SERVERS_AT + SERVERS * SERVER_WORDS;
-/// `struct repeating`: the epoch, the number of ranges, the ranges (first address, mask, family), what was given.
+/// `struct repeating`: the epoch, the number of ranges, the ranges (first address, mask, family), what was
+/// given.
 const EPOCH_AT: usize = PORTS_AT + 2 * PORTS;
 const RANGES_AT: usize = EPOCH_AT + 2;
 const RANGE_WORDS: usize = 2 * ADDRESS_WORDS + 1;
@@ -50,8 +53,8 @@ impl BypassTable {
         Ok(Self { shared: Shared::new(map, WORDS)?, servers: Mutex::default() })
     }
 
-    /// Takes the queries to these addresses, and no others, from now on. Unspecified and link-local addresses are left to
-    /// the stack, and so are those beyond the first 64. Returns those that are taken.
+    /// Takes the queries to these addresses, and no others, from now on. Unspecified and link-local addresses
+    /// are left to the stack, and so are those beyond the first 64. Returns those that are taken.
     pub fn set_listeners(&self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
         let taken = addresses.iter().copied().filter(|address| is_plain(address.ip()));
         let taken: Vec<_> = taken.take(LISTENERS).collect();
@@ -62,9 +65,9 @@ impl BypassTable {
         taken
     }
 
-    /// Takes the answers of a server to sockets at `own`, an address and ports of ours, which belong to a worker: those that
-    /// come by one of its queues. `None` where they are left to the stack: link-local addresses, and servers beyond the
-    /// 1024th.
+    /// Takes the answers of a server to sockets at `own`, an address and ports of ours, which belong to a
+    /// worker: those that come by one of its queues. `None` where they are left to the stack: link-local
+    /// addresses, and servers beyond the 1024th.
     pub fn claim(
         self: &Arc<Self>,
         worker: u16,
@@ -83,8 +86,8 @@ impl BypassTable {
         Some(PortClaim { table: self.clone(), number, own, entry, ports: ports.to_vec() })
     }
 
-    /// Repeats answers of this epoch, which is not 0, and no others, to clients of these ranges from now on. False if there are
-    /// more ranges than [`RANGES_MAX`]; nothing is repeated then.
+    /// Repeats answers of this epoch, which is not 0, and no others, to clients of these ranges from now on.
+    /// False if there are more ranges than [`RANGES_MAX`]; nothing is repeated then.
     pub fn repeat_to(&self, clients: &[Range], epoch: u64) -> bool {
         self.stop_repeating();
         if clients.len() > RANGES_MAX {

@@ -10,7 +10,8 @@ pub(super) fn meaning(key: &Key) -> String {
     format!("{}{when}", key.meaning)
 }
 
-/// A configuration file with every key. Those behind a `#` show the default, or an example where that is nothing.
+/// A configuration file with every key. Those behind a `#` show the default, or an example where that is
+/// nothing.
 pub fn sample() -> String {
     let mut out = String::from(
         "# The configuration of dns64d: every key, as in dns64d.toml(5). Keys behind a # show the default, or an \

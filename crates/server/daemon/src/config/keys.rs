@@ -1,6 +1,7 @@
-//! The keys of the configuration file. Each key is declared once, by [`keys!`]: its type with its bounds or words, its
-//! default, its meaning, and whether a reload changes it. The declaration is the struct that serde fills, what the file is
-//! checked against, and what the example file, the guide and the manual page are made of.
+//! The keys of the configuration file. Each key is declared once, by [`keys!`]: its type with its bounds or
+//! words, its default, its meaning, and whether a reload changes it. The declaration is the struct that serde
+//! fills, what the file is checked against, and what the example file, the guide and the manual page are made
+//! of.
 
 mod asking;
 mod rule;
@@ -134,8 +135,8 @@ impl Key {
 
 /// Declares a table: its heading, the struct that holds it, and its keys.
 ///
-/// `key: Type = default => { option: value };` where the default or the options may be left out. The options are the fields of
-/// [`Key`]; `with { … }` adds fields to the struct that are no keys.
+/// `key: Type = default => { option: value };` where the default or the options may be left out. The options
+/// are the fields of [`Key`]; `with { … }` adds fields to the struct that are no keys.
 macro_rules! keys {
     (
         $(#[doc = $about:literal])+

@@ -1,7 +1,8 @@
 //! The configuration file: TOML, read, checked and turned into [`Settings`] before anything starts.
 //!
-//! `keys` declares all keys, `read` reads the file by them, `check` and the modules beside it make sense of the values, and
-//! `place` says where in the file an error is. `documents` writes the example file and the manual page.
+//! `keys` declares all keys, `read` reads the file by them, `check` and the modules beside it make sense of
+//! the values, and `place` says where in the file an error is. `documents` writes the example file and the
+//! manual page.
 
 mod address;
 mod check;

@@ -1,4 +1,5 @@
-//! Where a value stands in the file, and values of the common kinds: every error is one line with file, line and key.
+//! Where a value stands in the file, and values of the common kinds: every error is one line with file, line
+//! and key.
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};

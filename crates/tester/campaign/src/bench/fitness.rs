@@ -35,7 +35,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The self-test, confirmed by a certificate where one holds; every trial of it is in the record as it ends.
+    /// The self-test, confirmed by a certificate where one holds; every trial of it is in the record as it
+    /// ends.
     fn certify(&mut self, results: &mut Results) -> Result<Option<SelfTest>, BenchEnd> {
         let Some(Loopback { target, auth, .. }) = &self.selftest else {
             self.rely(results);

@@ -32,7 +32,8 @@ pub struct Bench<'a> {
     pub auth: Option<Auth>,
     /// The Tester looped back: the AuthDNS that answers every AAAA itself. `None` leaves the self-test out.
     pub selftest: Option<Loopback>,
-    /// The certificate that a short self-test shall confirm, or why there is none; `None` asks for a whole one.
+    /// The certificate that a short self-test shall confirm, or why there is none; `None` asks for a whole
+    /// one.
     pub certificate: Option<Result<Stored, String>>,
     /// The result directory, written after every trial.
     pub store: Store,

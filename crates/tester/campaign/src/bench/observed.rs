@@ -1,4 +1,5 @@
-//! What the AuthDNS sees of the server under test, in a trial of its own: the others are not slowed by looking on.
+//! What the AuthDNS sees of the server under test, in a trial of its own: the others are not slowed by
+//! looking on.
 
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ const RATE_MAX_QPS: u64 = 2000;
 /// The share of the rate found at which a server has time to do everything as it means to.
 const SHARE: u64 = 2;
 
-/// Looks at the server's queries at half of the lowest rate found, if the AuthDNS is ours and can look. The record keeps
-/// what was found; that nothing could be seen is said and is no failure.
+/// Looks at the server's queries at half of the lowest rate found, if the AuthDNS is ours and can look. The
+/// record keeps what was found; that nothing could be seen is said and is no failure.
 pub fn observe(bench: &mut Bench<'_>, results: &mut Results) {
     let Bench { tester, target, auth, progress, plan, alive, .. } = bench;
     let Some(auth) = auth else { return };

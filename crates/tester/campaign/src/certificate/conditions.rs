@@ -22,8 +22,8 @@ const PROGRAM: &str = "/proc/self/exe";
 /// Hexadecimal digits of a hash that are kept.
 const HASH_DIGITS: usize = 32;
 
-/// What a certificate is about, each in words. It holds where all of these read the same. The range of names and the prefix
-/// are not among them: which ones they are makes no difference.
+/// What a certificate is about, each in words. It holds where all of these read the same. The range of names
+/// and the prefix are not among them: which ones they are makes no difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
     /// Version and a hash of the program's file: builds of one version differ.
@@ -47,8 +47,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Those of the Tester as it is set up now: the target is the AuthDNS of the self-test, `auth` it and the number of its
-    /// threads, if it is ours.
+    /// Those of the Tester as it is set up now: the target is the AuthDNS of the self-test, `auth` it and the
+    /// number of its threads, if it is ours.
     pub fn now(
         site: Option<&Site>,
         tester: &Tester,
@@ -138,8 +138,8 @@ fn machine() -> String {
     )
 }
 
-/// The address family, and the devices of the Measurer and of our AuthDNS. Of a server elsewhere the device on the way
-/// counts, and its address only where the device is unknown.
+/// The address family, and the devices of the Measurer and of our AuthDNS. Of a server elsewhere the device
+/// on the way counts, and its address only where the device is unknown.
 fn link(site: Option<&Site>, tester: &Tester, server: SocketAddr) -> String {
     let own = sys::netns::inside(tester.namespace.as_deref(), || {
         device_to(server).ok().map(|device| in_words(&device))

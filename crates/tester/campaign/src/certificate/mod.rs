@@ -1,6 +1,8 @@
-//! The certificate of RFC 8219 9.2.1: a self-test that was passed, kept as a file with the conditions it was passed under.
+//! The certificate of RFC 8219 9.2.1: a self-test that was passed, kept as a file with the conditions it was
+//! passed under.
 //!
-//! [`Conditions`] are texts. A certificate holds for a measurement whose conditions read the same: `Certificate::objection`.
+//! [`Conditions`] are texts. A certificate holds for a measurement whose conditions read the same:
+//! `Certificate::objection`.
 
 mod conditions;
 mod store;
@@ -41,7 +43,8 @@ pub struct Certificate {
     pub conditions: Conditions,
     /// The names asked, where the self-test asked more than the range of the measurement; empty otherwise.
     pub names: String,
-    /// How the Tester kept its schedule in the deciding trial, where more than a server's trial allows was amiss.
+    /// How the Tester kept its schedule in the deciding trial, where more than a server's trial allows was
+    /// amiss.
     pub pacing: String,
     /// The command line of the self-test.
     pub command: Vec<String>,

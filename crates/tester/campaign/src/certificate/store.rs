@@ -68,8 +68,8 @@ pub struct CertificateStore {
 }
 
 impl CertificateStore {
-    /// The directory chosen, or `sextant/certificates` where this user's programs keep their state (XDG Base Directory
-    /// Specification): below `XDG_STATE_HOME`, or `.local/state` of the home directory.
+    /// The directory chosen, or `sextant/certificates` where this user's programs keep their state (XDG Base
+    /// Directory Specification): below `XDG_STATE_HOME`, or `.local/state` of the home directory.
     ///
     /// # Errors
     /// Neither is known.
@@ -101,7 +101,8 @@ impl CertificateStore {
         })
     }
 
-    /// The certificates from the oldest to the newest, and what is wrong with files that were left out, a line for each.
+    /// The certificates from the oldest to the newest, and what is wrong with files that were left out, a
+    /// line for each.
     pub fn read_all(&self) -> (Vec<Stored>, Vec<String>) {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,

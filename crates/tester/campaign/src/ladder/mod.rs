@@ -1,7 +1,9 @@
-//! The ladder of presentation 004: what limits this environment, found with a reflector before a server is blamed.
+//! The ladder of presentation 004: what limits this environment, found with a reflector before a server is
+//! blamed.
 //!
-//! Its story: BIND answered 24,600 q/s with one thread and 29,582 with four, which looked like BIND's limit; but a reflector answered
-//! 25,148 and 29,718. It was the environment; mended, the same reflector reached 561,695.
+//! Its story: BIND answered 24,600 q/s with one thread and 29,582 with four, which looked like BIND's limit;
+//! but a reflector answered 25,148 and 29,718. It was the environment; mended, the same reflector reached
+//! 561,695.
 
 mod reflector;
 
@@ -204,7 +206,8 @@ impl From<Unreached> for LadderError {
     }
 }
 
-/// One worker, then twice as many each time, up to one for each processor, but at least two: how clients are spread shows from two on.
+/// One worker, then twice as many each time, up to one for each processor, but at least two: how clients are
+/// spread shows from two on.
 fn worker_counts(cpus: usize) -> Vec<usize> {
     let most = cpus.max(2);
     let mut counts: Vec<usize> =

@@ -1,4 +1,5 @@
-//! The reflector that the ladder asks before any server: this program again, unprivileged, with what any server gets.
+//! The reflector that the ladder asks before any server: this program again, unprivileged, with what any
+//! server gets.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! A measurement at a glance while it runs: rate, latency, losses, processors, search.
 //!
-//! Lines of bars below those that stay (`indicatif`). What is drawn is a function of [`Pulse`], the last second in numbers; it is read
-//! by the thread that draws, never by those that measure.
+//! Lines of bars below those that stay (`indicatif`). What is drawn is a function of [`Pulse`], the last
+//! second in numbers; it is read by the thread that draws, never by those that measure.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

@@ -55,7 +55,8 @@ const TICK_ALL: Duration = Duration::from_millis(250);
 const PLAIN: Duration = Duration::from_secs(5);
 
 impl Progress {
-    /// For a terminal on standard error, if there is one and `quiet` is not set. `watch` is told of every trial shown.
+    /// For a terminal on standard error, if there is one and `quiet` is not set. `watch` is told of every
+    /// trial shown.
     pub fn new(quiet: bool, watch: &Arc<Watch>) -> Self {
         let quiet = quiet || Detail::chosen() == Detail::Quiet;
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };

@@ -26,8 +26,8 @@ pub(super) enum VisitEnd {
     Interrupted,
 }
 
-/// Makes a visit: its results go to a directory, its words to a log. `tick` is called while it runs; one that takes longer than
-/// `longest` is ended.
+/// Makes a visit: its results go to a directory, its words to a log. `tick` is called while it runs; one that
+/// takes longer than `longest` is ended.
 ///
 /// # Errors
 /// The log cannot be written, or the process cannot be started.
@@ -43,14 +43,16 @@ pub(super) fn visit(
     let mut command = Command::new(env::current_exe()?);
     command.args(arguments).arg("--out").arg(directory);
     command.stdin(Stdio::null()).stdout(words.try_clone()?).stderr(words);
-    // An interrupt at the terminal comes to us alone; we pass it on once, for a second one would end it at once.
+    // An interrupt at the terminal comes to us alone; we pass it on once, for a second one would end it at
+    // once.
     command.process_group(0);
     let mut child = sys::process::die_with_parent(&mut command).spawn()?;
     let status = wait(&mut child, longest, stop, tick)?;
     let Some(status) = status else {
         return Ok(VisitEnd::Failed(format!("it was ended, as it took longer than {} s", longest.as_secs())));
     };
-    // A failed trial is a measured one, and a ladder has something to say then; a failed search found no rate.
+    // A failed trial is a measured one, and a ladder has something to say then; a failed search found no
+    // rate.
     let may_fail = arguments.first().is_some_and(|command| command == "trial" || command == "preflight");
     let measured = status.success() || (may_fail && status.code() == Some(1));
     match VisitRecord::load(arguments, directory).map(|visited| visited.check()) {

@@ -40,7 +40,8 @@ pub enum Outcome {
 }
 
 impl Campaign {
-    /// Goes on with a campaign whose record is in the store's directory, or begins it. With `quiet` nothing is shown.
+    /// Goes on with a campaign whose record is in the store's directory, or begins it. With `quiet` nothing
+    /// is shown.
     pub fn new(series: Series, store: Store, stop: Arc<AtomicBool>, quiet: bool) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
@@ -63,7 +64,8 @@ impl Campaign {
         }
     }
 
-    /// Makes every visit that is still to be made; those that the machine spoilt are made once more, at the end.
+    /// Makes every visit that is still to be made; those that the machine spoilt are made once more, at the
+    /// end.
     ///
     /// # Errors
     /// The record cannot be written: the disk is full or gone. What was measured stays.

@@ -4,8 +4,9 @@ use record::campaign::{Form, SENTINEL, Visit, VisitState};
 
 use super::description::{Description, Part};
 
-/// The visits of a form: every cell in every round, forwards and backwards in turns (ABBA), so that a machine that slowly
-/// changes does not favour what comes first; the sentinel at the start, in the middle and at the end.
+/// The visits of a form: every cell in every round, forwards and backwards in turns (ABBA), so that a machine
+/// that slowly changes does not favour what comes first; the sentinel at the start, in the middle and at the
+/// end.
 pub fn visits(description: &Description, form: Form) -> Vec<Visit> {
     let extent = description.extent(form);
     let cells: Vec<Visit> =
@@ -66,7 +67,8 @@ fn visit(part: &Part, options: &[String], settings: &[(String, String)], cell: &
     }
 }
 
-/// Options with their values, each once: the last of a name counts, as what is said of one cell is said later.
+/// Options with their values, each once: the last of a name counts, as what is said of one cell is said
+/// later.
 fn merged<'w>(words: impl Iterator<Item = &'w String>) -> Vec<String> {
     let mut options: Vec<Vec<&String>> = Vec::new();
     for word in words {

@@ -2,7 +2,8 @@
 
 use record::{Bottleneck, Cause, Outcome, Results, SearchMode};
 
-/// The most frequent cause of the runs' last failures, or who set the highest rate where every run passed there.
+/// The most frequent cause of the runs' last failures, or who set the highest rate where every run passed
+/// there.
 pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
     let searched = results.settings.search != SearchMode::Fixed && !results.runs.is_empty();
     if searched && results.runs.iter().all(|run| run.at_ceiling) {

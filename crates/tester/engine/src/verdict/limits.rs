@@ -4,7 +4,8 @@ use record::limits as table;
 
 pub use record::limits::TABLE as LIMITS;
 
-/// The limits for trials with a timeout: what [`LIMITS`] gives in shares of it is resolved here and nowhere else.
+/// The limits for trials with a timeout: what [`LIMITS`] gives in shares of it is resolved here and nowhere
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// p99.9 of the lateness of the queries, in ns.

@@ -1,8 +1,8 @@
 //! The verdict on a trial and on a measurement: what became of it, what caused that, and why.
 //!
-//! [`judge`] is the only place where a trial passes, fails or becomes void. It looks at the [`Evidence`] with the rules of
-//! [`RULES`], in their order, and with the limits of [`LIMITS`]. The cause of a measurement comes from the causes of its
-//! trials ([`bottleneck`]).
+//! [`judge`] is the only place where a trial passes, fails or becomes void. It looks at the [`Evidence`] with
+//! the rules of [`RULES`], in their order, and with the limits of [`LIMITS`]. The cause of a measurement
+//! comes from the causes of its trials ([`bottleneck`]).
 
 mod bottleneck;
 mod limits;
@@ -24,8 +24,8 @@ use crate::trial::{Circumstances, Validity};
 /// All that is known of a trial when it has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// What the Measurer counted, where queries were lost, and what the machine and the AuthDNS showed. Its outcome, reason and
-    /// cause are not read.
+    /// What the Measurer counted, where queries were lost, and what the machine and the AuthDNS showed. Its
+    /// outcome, reason and cause are not read.
     pub trial: &'a Trial,
     /// How the queries lay in time.
     pub model: Model,
@@ -73,8 +73,8 @@ struct Finding {
 
 type Rule = fn(&Evidence<'_>, &Limits) -> Option<Finding>;
 
-/// The rules in the order in which a cause hides those after it: a Tester that could not send or receive, packets that no
-/// server saw, an AuthDNS that did not answer; then the server, the path, and other load.
+/// The rules in the order in which a cause hides those after it: a Tester that could not send or receive,
+/// packets that no server saw, an AuthDNS that did not answer; then the server, the path, and other load.
 const RULES: [Rule; 19] = [
     tester::interrupted,
     tester::query_file,

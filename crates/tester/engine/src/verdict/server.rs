@@ -1,4 +1,5 @@
-//! The rules about everything beyond the Tester: this machine's kernel, the AuthDNS, the server, the path, other load.
+//! The rules about everything beyond the Tester: this machine's kernel, the AuthDNS, the server, the path,
+//! other load.
 
 use record::number::{count as grouped, plural};
 use record::{Cause, LossPlace};
@@ -39,7 +40,8 @@ pub(super) fn auth_silent(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding
     })
 }
 
-/// The AuthDNS kept the server waiting, as far as the Tester's own questions to the AuthDNS show (RFC 8219 9.2.1).
+/// The AuthDNS kept the server waiting, as far as the Tester's own questions to the AuthDNS show (RFC 8219
+/// 9.2.1).
 pub(super) fn auth_slow(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
     let seen = evidence.seen()?;
     let (asked, late) = (seen.auth_probes?, seen.auth_probes_late?);
@@ -52,7 +54,8 @@ pub(super) fn auth_slow(evidence: &Evidence<'_>, limits: &Limits) -> Option<Find
     })
 }
 
-/// What the AuthDNS and the device of the queries dropped, with the Measurer's pauses, may have made every failure.
+/// What the AuthDNS and the device of the queries dropped, with the Measurer's pauses, may have made every
+/// failure.
 pub(super) fn drops(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let auth = evidence.seen().and_then(|seen| seen.auth_socket_drops).unwrap_or(0);
     let device = evidence.circumstances.device_discards;
@@ -136,8 +139,8 @@ pub(super) fn path(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> 
     })
 }
 
-/// Other programs and the hypervisor. Of a server whose process is unknown the own work would look like that of other
-/// programs, so then only the hypervisor counts.
+/// Other programs and the hypervisor. Of a server whose process is unknown the own work would look like that
+/// of other programs, so then only the hypervisor counts.
 pub(super) fn other_load(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
     let seen = evidence.seen()?;
     let foreign = seen.foreign_cpu_pct.filter(|_| seen.dut_cpu_pct.is_some()).unwrap_or(0.0);

@@ -83,16 +83,17 @@ fn uneven(evidence: &Evidence<'_>, limits: &Limits) -> Option<String> {
     })
 }
 
-/// Whether the Tester could not follow the schedule, apart from pauses that it made good: the self-test asks this, where a
-/// burst after a pause is an AuthDNS's to bear. Windows of 100 ms show it, for they are longer than a pause.
+/// Whether the Tester could not follow the schedule, apart from pauses that it made good: the self-test asks
+/// this, where a burst after a pause is an AuthDNS's to bear. Windows of 100 ms show it, for they are longer
+/// than a pause.
 pub fn fell_behind(trial: &Trial, limits: &Limits) -> bool {
     let of_trial_ns = (trial.duration_s * SECOND_NS as f64 * limits.lateness_in_trial_pct / 100.0) as u64;
     trial.schedule_error_ns.max > limits.lateness_max_ns.min(of_trial_ns)
         || trial.windows.ms100.off_pct > limits.uneven_windows_pct
 }
 
-/// Bursts after pauses of the Measurer may have made every failure: a queue that is full loses at most one query for each
-/// that comes at the wrong time.
+/// Bursts after pauses of the Measurer may have made every failure: a queue that is full loses at most one
+/// query for each that comes at the wrong time.
 pub(super) fn pauses(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let (failed, displaced) = (evidence.failed(), evidence.trial.displaced);
     (failed > 0 && failed <= displaced).then(|| Finding {

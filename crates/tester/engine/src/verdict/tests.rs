@@ -10,7 +10,8 @@ fn perfect() -> (Schedule, Stats) {
     late_by(|_| 0)
 }
 
-/// The same with so many ns between the instant at which a query is due, counted from the start, and its sending.
+/// The same with so many ns between the instant at which a query is due, counted from the start, and its
+/// sending.
 fn late_by(lateness_ns: impl Fn(u64) -> u64) -> (Schedule, Stats) {
     let schedule = Schedule::new(1, 10_000, SECOND_NS);
     let mut stats = Stats::new(schedule);

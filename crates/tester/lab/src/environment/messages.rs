@@ -4,7 +4,8 @@
 const KEPT: usize = 5;
 /// `warning` and all that is worse (syslog(3)).
 const WARNING: u32 = 4;
-/// Words of warnings that may explain a number: full tables, devices that stood still, processors that were slowed down.
+/// Words of warnings that may explain a number: full tables, devices that stood still, processors that were
+/// slowed down.
 const WORDS: [&str; 11] = [
     "table full",
     "table overflow",

@@ -6,7 +6,8 @@ use record::preflight::{Fault, Finding, Severity};
 
 use super::Manifest;
 
-/// A receive buffer that holds 100 ms of answers at 50,000 q/s, in octets: the kernel counts about 800 for each.
+/// A receive buffer that holds 100 ms of answers at 50,000 q/s, in octets: the kernel counts about 800 for
+/// each.
 const RECEIVE_BUFFER_WANTED_OCTETS: u64 = 4 << 20;
 /// Fewer ports than this leave too few for a forwarder's queries in flight.
 const PORTS_WANTED: u64 = 16_384;

@@ -1,5 +1,5 @@
-//! Whose a namespace is. The mark is the alias of its loopback device: it goes when the namespace goes, and a namespace
-//! that somebody else makes under the same name does not have it.
+//! Whose a namespace is. The mark is the alias of its loopback device: it goes when the namespace goes, and a
+//! namespace that somebody else makes under the same name does not have it.
 
 use std::fmt;
 use std::fs;

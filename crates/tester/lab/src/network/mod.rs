@@ -1,7 +1,8 @@
-//! A lab on one machine: Tester, DUT and AuthDNS as network namespaces, each joined to the other two by a veth pair.
+//! A lab on one machine: Tester, DUT and AuthDNS as network namespaces, each joined to the other two by a
+//! veth pair.
 //!
-//! [`plan`] fixes devices and addresses, [`mark`] tells ours from other namespaces, [`remove`] takes labs down, whatever
-//! state they are in.
+//! [`plan`] fixes devices and addresses, [`mark`] tells ours from other namespaces, [`remove`] takes labs
+//! down, whatever state they are in.
 
 pub mod mark;
 pub mod plan;
@@ -41,11 +42,12 @@ pub struct LabSpec {
     pub name: String,
     /// Receive and transmit queues of every device, 1 to [`QUEUES_MAX`].
     pub queues: u16,
-    /// Messages of several datagrams (`UDP_SEGMENT`, TSO) cross the links whole, which no real wire does; without it
-    /// they are taken apart before the link.
+    /// Messages of several datagrams (`UDP_SEGMENT`, TSO) cross the links whole, which no real wire does;
+    /// without it they are taken apart before the link.
     pub segmentation: bool,
-    /// Roles whose devices are polled by kernel threads on a processor of their own (threaded NAPI). Without, the work of
-    /// the receiver's network stack is done on the sender's processor. Their peers get a queue (pfifo) before the link.
+    /// Roles whose devices are polled by kernel threads on a processor of their own (threaded NAPI). Without,
+    /// the work of the receiver's network stack is done on the sender's processor. Their peers get a queue
+    /// (pfifo) before the link.
     pub napi_cpus: Vec<(Role, usize)>,
 }
 
@@ -126,8 +128,8 @@ impl Lab {
     /// The lab of that name, if it is up and complete; dropping it changes nothing.
     ///
     /// # Errors
-    /// `PermissionDenied` or `NotFound` as with [`Lab::up`]; `WouldBlock`: it belongs to another process and ends with
-    /// it; others: what `ip` says.
+    /// `PermissionDenied` or `NotFound` as with [`Lab::up`]; `WouldBlock`: it belongs to another process and
+    /// ends with it; others: what `ip` says.
     pub fn find(name: &str) -> io::Result<Option<Self>> {
         check_name(name)?;
         check()?;
@@ -172,8 +174,8 @@ impl Lab {
         End::new(role, towards)
     }
 
-    /// A program that will run in the namespace of a role, with `/sys` showing the devices there. Its process is the one
-    /// that is spawned: signals and exit code are the program's.
+    /// A program that will run in the namespace of a role, with `/sys` showing the devices there. Its process
+    /// is the one that is spawned: signals and exit code are the program's.
     pub fn command(&self, role: Role, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(role)]).arg(program);
@@ -182,10 +184,11 @@ impl Lab {
 }
 
 impl Lab {
-    /// Puts an XDP program that lets all pass on a device, for as long as the result is held and the process lives. A
-    /// veth takes the frames that its peer sends by `XDP_TX` only with a program of its own (in native mode; NAPI by GRO
-    /// is not enough), and `XDP_TX` answers to a Tester on sockets vanish without. Labs are made without it: no
-    /// other program could then be attached, and frames from sockets cost a copy each.
+    /// Puts an XDP program that lets all pass on a device, for as long as the result is held and the process
+    /// lives. A veth takes the frames that its peer sends by `XDP_TX` only with a program of its own (in
+    /// native mode; NAPI by GRO is not enough), and `XDP_TX` answers to a Tester on sockets vanish without.
+    /// Labs are made without it: no other program could then be attached, and frames from sockets cost a copy
+    /// each.
     ///
     /// # Errors
     /// XDP is not available here, or another program is on the device; the message says which.
@@ -216,8 +219,8 @@ fn build(spec: &LabSpec) -> io::Result<()> {
     for role in Role::ALL {
         configure(spec, role)?;
     }
-    // With GRO a veth has NAPI, which AF_XDP, XDP_REDIRECT and threads need. Only where both ends are up already does the
-    // other end learn that it may send frames of XDP programs.
+    // With GRO a veth has NAPI, which AF_XDP, XDP_REDIRECT and threads need. Only where both ends are up
+    // already does the other end learn that it may send frames of XDP programs.
     for role in Role::ALL {
         set_features(spec, role, &["gro", "on"])?;
     }

@@ -1,4 +1,5 @@
-//! Who is joined to whom, and with which addresses: the same in every lab, so that commands can be written down once.
+//! Who is joined to whom, and with which addresses: the same in every lab, so that commands can be written
+//! down once.
 
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,8 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// Sources that clients may have beside the Tester's own addresses: the Tester may bind any of them, and DUT and
-/// AuthDNS answer them through the Tester. From the range for benchmarks (RFC 2544 C.2.2, 198.18.0.0/15).
+/// Sources that clients may have beside the Tester's own addresses: the Tester may bind any of them, and DUT
+/// and AuthDNS answer them through the Tester. From the range for benchmarks (RFC 2544 C.2.2, 198.18.0.0/15).
 pub const SOURCES_IPV4: &str = "198.19.0.0/16";
 /// Likewise for IPv6, from RFC 5180 section 8, `2001:2::/48`.
 pub const SOURCES_IPV6: &str = "2001:2:0:c000::/52";
@@ -80,8 +81,8 @@ pub struct End {
 }
 
 impl End {
-    /// The end in `role` of the link to `towards`. Both numbers make the link's, so `198.18.12.2` and `2001:2:0:12::2`
-    /// are machine 2 on the link from 1 to 2.
+    /// The end in `role` of the link to `towards`. Both numbers make the link's, so `198.18.12.2` and
+    /// `2001:2:0:12::2` are machine 2 on the link from 1 to 2.
     pub fn new(role: Role, towards: Role) -> Self {
         let (own, other) = (role.number(), towards.number());
         let (low, high) = (own.min(other), own.max(other));
@@ -103,9 +104,9 @@ impl End {
 
 /// What `ip -batch` is told inside the namespace of `role`.
 ///
-/// Neighbours are fixed and nothing is asked of the network: no ARP, no duplicate address detection, no link-local
-/// address, no router solicitation. What the devices count is the test's alone, but for the few reports of multicast
-/// groups (RFC 3810) when they come up.
+/// Neighbours are fixed and nothing is asked of the network: no ARP, no duplicate address detection, no
+/// link-local address, no router solicitation. What the devices count is the test's alone, but for the few
+/// reports of multicast groups (RFC 3810) when they come up.
 pub fn configuration(role: Role) -> String {
     let mut batch = String::new();
     for end in role.peers().map(|towards| End::new(role, towards)) {

@@ -21,8 +21,8 @@ pub struct Removal {
 /// Removes the lab of that name if there is one, and every lab whose process was killed.
 ///
 /// # Errors
-/// `InvalidInput`: the name; `PermissionDenied`, `NotFound`: what is missing; `WouldBlock`: it belongs to a running
-/// process; `AlreadyExists`: the namespace of that name is somebody else's; others: what `ip` says.
+/// `InvalidInput`: the name; `PermissionDenied`, `NotFound`: what is missing; `WouldBlock`: it belongs to a
+/// running process; `AlreadyExists`: the namespace of that name is somebody else's; others: what `ip` says.
 pub fn down(name: &str) -> io::Result<Removal> {
     super::check_name(name)?;
     tools::check()?;

@@ -16,13 +16,14 @@ const START_POLL: Duration = Duration::from_millis(5);
 /// Packets that wait before a link when the receiver's ring (256 of them) is full.
 const QUEUE_PACKETS: &str = "10000";
 
-/// Has threads poll the devices of a role, on one processor. The caller holds the lock of the labs: the threads are told
-/// from those of other devices of the same name by being new.
+/// Has threads poll the devices of a role, on one processor. The caller holds the lock of the labs: the
+/// threads are told from those of other devices of the same name by being new.
 pub(super) fn pin(lab: &str, role: Role, cpu: usize) -> io::Result<()> {
     let inside = namespace(lab, role);
     for end in role.peers().map(|towards| End::new(role, towards)) {
         let (device, far) = (&end.device, end.peer());
-        // The sender no longer does the receiver's work, and can be ahead of it: without a queue of its own it drops then.
+        // The sender no longer does the receiver's work, and can be ahead of it: without a queue of its own
+        // it drops then.
         let arguments = ["-n", &namespace(lab, far.role), "qdisc", "replace", "dev", &far.device, "root"];
         tools::run("tc", &[&arguments[..], &["pfifo", "limit", QUEUE_PACKETS]].concat(), "")?;
         let before = polling(device)?;

@@ -66,7 +66,8 @@ pub fn ip(arguments: &[&str]) -> io::Result<String> {
 /// Runs a program to its end with `input` on its standard input; returns what it printed.
 ///
 /// # Errors
-/// It cannot be started or fails; the message has its command line and the first line that it says on standard error.
+/// It cannot be started or fails; the message has its command line and the first line that it says on
+/// standard error.
 pub fn run(program: &str, arguments: &[&str], input: &str) -> io::Result<String> {
     let named = |error: &dyn std::fmt::Display| format!("{program} {}: {error}", arguments.join(" "));
     let mut command = Command::new(program);

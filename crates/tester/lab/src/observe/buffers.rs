@@ -2,8 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-/// The smallest receive buffer of the UDP sockets on a port in the calling thread's namespace, in octets as the kernel counts them
-/// (twice what the program asked for, socket(7)); `None` where there is none or `ss` is missing.
+/// The smallest receive buffer of the UDP sockets on a port in the calling thread's namespace, in octets as
+/// the kernel counts them (twice what the program asked for, socket(7)); `None` where there is none or `ss`
+/// is missing.
 pub fn receive_buffer_octets(port: u16) -> Option<u64> {
     let filter = format!("sport = :{port}");
     let output = Command::new("ss").args(["-Hnuam", &filter]).stdin(Stdio::null()).output().ok()?;

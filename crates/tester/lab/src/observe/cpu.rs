@@ -40,7 +40,8 @@ impl CpuTimes {
     }
 }
 
-/// Reads the lines `cpuN user nice system idle iowait irq softirq steal ...`; guests' time is in `user` already.
+/// Reads the lines `cpuN user nice system idle iowait irq softirq steal ...`; guests' time is in `user`
+/// already.
 pub(crate) fn parse_cpus(stat: &str, ticks_per_second: u64) -> BTreeMap<usize, CpuTimes> {
     let mut cpus = BTreeMap::new();
     for line in stat.lines().take_while(|line| line.starts_with("cpu")) {

@@ -15,9 +15,11 @@ pub struct DeviceLosses {
     pub tx: u64,
     /// Packets that it had to leave on the wire or took damaged.
     pub rx: u64,
-    /// Packets that it took and the stack dropped: for a full backlog, but also for a protocol that nobody here speaks.
+    /// Packets that it took and the stack dropped: for a full backlog, but also for a protocol that nobody
+    /// here speaks.
     pub rx_discarded: u64,
-    /// Each counter of losses or errors that grew: `link.` those of the kernel, `ethtool.` those of the driver.
+    /// Each counter of losses or errors that grew: `link.` those of the kernel, `ethtool.` those of the
+    /// driver.
     pub counters: BTreeMap<String, u64>,
 }
 

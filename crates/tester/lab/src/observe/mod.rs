@@ -59,8 +59,8 @@ pub struct Observation {
     pub tester: ProcessUse,
     /// Each processor, by its number.
     pub cpus: BTreeMap<usize, CpuTimes>,
-    /// Processor time of everything that is neither Tester nor server, in nanoseconds. Time in interrupts that the kernel
-    /// does not charge to a program counts here.
+    /// Processor time of everything that is neither Tester nor server, in nanoseconds. Time in interrupts
+    /// that the kernel does not charge to a program counts here.
     pub foreign_cpu_ns: u64,
     /// Processor time taken by the hypervisor, all processors, in nanoseconds.
     pub steal_ns: u64,
@@ -79,7 +79,8 @@ pub struct Observation {
 }
 
 impl Observer {
-    /// Watches this process, the server's if its number is known, and the server's sockets on these UDP ports.
+    /// Watches this process, the server's if its number is known, and the server's sockets on these UDP
+    /// ports.
     pub fn new(server: Option<u32>, ports: &[u16]) -> Self {
         let ticks_per_second = sys::process::ticks_per_second();
         Self { server, ports: ports.to_vec(), device: None, ticks_per_second }
@@ -101,7 +102,8 @@ impl Observer {
 
     /// Reads all counters. Files that are absent count as zeros.
     ///
-    /// The network's are those of the calling thread's namespace, the sockets those of the server's, if it is known.
+    /// The network's are those of the calling thread's namespace, the sockets those of the server's, if it is
+    /// known.
     pub fn snapshot(&self) -> Snapshot {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let own = |name: &str| read(&format!("/proc/thread-self/net/{name}"));
@@ -167,18 +169,18 @@ impl Snapshot {
 }
 
 impl Observation {
-    /// Packets that the device of the queries certainly lost, in either direction, when sockets reported so many errors
-    /// of sending. What a socket sends and the device or its queue drops, UDP counts as an error of the send buffer,
-    /// and so it does what a socket refuses.
+    /// Packets that the device of the queries certainly lost, in either direction, when sockets reported so
+    /// many errors of sending. What a socket sends and the device or its queue drops, UDP counts as an error
+    /// of the send buffer, and so it does what a socket refuses.
     pub fn own_device_drops(&self, send_errors: u64) -> u64 {
         let Some(device) = &self.device else { return 0 };
         let queued = self.udp.send_buffer_errors.saturating_add(self.udp6.send_buffer_errors);
         device.tx.max(queued.saturating_sub(send_errors)).saturating_add(device.rx)
     }
 
-    /// Packets dropped between devices and sockets: for a full backlog, anywhere on this machine, and for other reasons
-    /// that concern the device of the queries. The kernel counts some twice: a veth what its peer's backlog refuses, a
-    /// device what the backlog behind it refuses.
+    /// Packets dropped between devices and sockets: for a full backlog, anywhere on this machine, and for
+    /// other reasons that concern the device of the queries. The kernel counts some twice: a veth what its
+    /// peer's backlog refuses, a device what the backlog behind it refuses.
     pub fn kernel_drops(&self) -> (u64, u64) {
         let (tx, discarded) = self.device.as_ref().map_or((0, 0), |device| (device.tx, device.rx_discarded));
         (self.softnet.dropped.saturating_sub(tx), discarded.saturating_sub(self.softnet.dropped))

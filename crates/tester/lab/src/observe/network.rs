@@ -100,7 +100,8 @@ fn udp_errors<'t>(pairs: impl Iterator<Item = (&'t str, &'t str)>) -> UdpErrors 
     errors
 }
 
-/// Reads `/proc/net/softnet_stat`: a line for each processor, in hexadecimal: processed, dropped, squeezed, ...
+/// Reads `/proc/net/softnet_stat`: a line for each processor, in hexadecimal: processed, dropped, squeezed,
+/// ...
 pub(crate) fn parse_softnet(text: &str) -> Softnet {
     let mut sum = Softnet::default();
     for line in text.lines() {

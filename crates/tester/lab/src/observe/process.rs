@@ -1,4 +1,5 @@
-//! What a server used, with the processes that it started: processor time by thread, memory, switches (`/proc/PID`, proc(5)).
+//! What a server used, with the processes that it started: processor time by thread, memory, switches
+//! (`/proc/PID`, proc(5)).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cpu::ticks_to_ns;
 
-/// A process counts with its children, theirs, and so on, up to so many: some servers have a process for each job.
+/// A process counts with its children, theirs, and so on, up to so many: some servers have a process for each
+/// job.
 const FAMILY_MAX: usize = 4096;
 
 /// The counters of a process and of those that it started, at one moment.
@@ -41,7 +43,8 @@ pub struct ProcessUse {
     pub cpu_ns: u64,
     /// The part of it outside the kernel, counted in clock ticks.
     pub user_ns: u64,
-    /// Time its threads were ready to run and waited for a processor, in nanoseconds; 0 where the kernel does not count it.
+    /// Time its threads were ready to run and waited for a processor, in nanoseconds; 0 where the kernel does
+    /// not count it.
     pub waited_ns: u64,
     /// Threads at the end.
     pub threads: usize,
@@ -185,7 +188,8 @@ fn family(pid: u32) -> Vec<u32> {
     found
 }
 
-/// The proportional share of each page that a process uses, in octets; its resident memory where the kernel does not tell.
+/// The proportional share of each page that a process uses, in octets; its resident memory where the kernel
+/// does not tell.
 fn proportional_octets(directory: &Path) -> u64 {
     let rollup = fs::read_to_string(directory.join("smaps_rollup")).unwrap_or_default();
     match status_octets(&rollup, "Pss:") {
@@ -194,7 +198,8 @@ fn proportional_octets(directory: &Path) -> u64 {
     }
 }
 
-/// Name, and user and system time in clock ticks. The name stands in parentheses and may itself hold any character.
+/// Name, and user and system time in clock ticks. The name stands in parentheses and may itself hold any
+/// character.
 fn parse_stat(stat: &str) -> Option<(String, [u64; 2])> {
     let (head, fields) = stat.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;

@@ -1,7 +1,7 @@
 //! Servers of zones, to be the AuthDNS or to be compared with ours.
 //!
-//! To add one, add its row to the table and its template. Each option in a configuration says why it is there: `sextant
-//! zone` hands the same text to users.
+//! To add one, add its row to the table and its template. Each option in a configuration says why it is
+//! there: `sextant zone` hands the same text to users.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -118,8 +118,8 @@ static SERVERS: [Server; 9] = [
         ],
         ..SEXTANT
     },
-    // NLnet Labs: a process for each server, the zone in memory. Without CAP_NET_ADMIN it leaves its sockets at the
-    // system's default: it tries SO_RCVBUFFORCE alone (4.6.1).
+    // NLnet Labs: a process for each server, the zone in memory. Without CAP_NET_ADMIN it leaves its sockets
+    // at the system's default: it tries SO_RCVBUFFORCE alone (4.6.1).
     Server {
         name: "nsd",
         package: Some("nsd"),
@@ -148,7 +148,8 @@ static SERVERS: [Server; 9] = [
         arguments: &["-c", "{configuration}"],
         ..UNSET
     },
-    // PowerDNS Authoritative Server, with the zone in memory (its bind backend). A file of its own names the zone.
+    // PowerDNS Authoritative Server, with the zone in memory (its bind backend). A file of its own names the
+    // zone.
     Server {
         name: "pdns",
         package: Some("pdns-server pdns-backend-bind"),
@@ -161,8 +162,8 @@ static SERVERS: [Server; 9] = [
         arguments: &["--config-dir={directory}"],
         ..UNSET
     },
-    // Budapest University of Technology and Economics: answers from the name asked, as `sextant auth` does. It does not
-    // print its version: it would start to serve.
+    // Budapest University of Technology and Economics: answers from the name asked, as `sextant auth` does.
+    // It does not print its version: it would start to serve.
     Server {
         name: "fakedns",
         built_by: Some("build it from its authors' sources and put it on the PATH"),

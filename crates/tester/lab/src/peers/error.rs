@@ -48,7 +48,8 @@ pub enum PeerError {
 }
 
 impl PeerError {
-    /// The program's exit code for it: 2 for a wrong name or settings, 3 for everything that is this machine's fault.
+    /// The program's exit code for it: 2 for a wrong name or settings, 3 for everything that is this
+    /// machine's fault.
     pub fn exit_code(&self) -> u8 {
         let wrong = matches!(self, Self::Unknown(_) | Self::UnknownAuthoritative(_) | Self::Unsuitable(_));
         if wrong { 2 } else { 3 }

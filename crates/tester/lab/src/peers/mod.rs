@@ -60,8 +60,8 @@ pub fn granted_octets(limit: &str) -> u64 {
 }
 
 impl PeerSettings {
-    /// Settings with the largest socket buffers, up to 4 MiB, that this system grants to an unprivileged server.
-    /// The directory is set when the server starts.
+    /// Settings with the largest socket buffers, up to 4 MiB, that this system grants to an unprivileged
+    /// server. The directory is set when the server starts.
     pub fn new(
         listen: SocketAddr,
         auth: SocketAddr,
@@ -133,8 +133,8 @@ pub fn find(name: &str) -> Result<&'static Server, PeerError> {
     all().iter().find(|peer| peer.name == name).ok_or_else(|| PeerError::Unknown(name.to_owned()))
 }
 
-/// Finds a peer's program: the embedded one beside the running executable, the others on the PATH and in the system
-/// directories, which are not on every user's PATH.
+/// Finds a peer's program: the embedded one beside the running executable, the others on the PATH and in the
+/// system directories, which are not on every user's PATH.
 ///
 /// # Errors
 /// [`PeerError::Missing`].

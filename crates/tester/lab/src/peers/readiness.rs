@@ -10,7 +10,8 @@ use dns64::wire::{CLASS_IN, Header, Message, Name, Question, Writer, rtype};
 
 /// The address of the name to ask with: the last of the default name space, far from where trials start.
 pub const PROBE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 255);
-/// How long the first reply is waited for before the question is asked again; each time twice as long as before.
+/// How long the first reply is waited for before the question is asked again; each time twice as long as
+/// before.
 const REPLY_TIMEOUT_FIRST: Duration = Duration::from_millis(10);
 /// The longest such wait.
 const REPLY_TIMEOUT_MAX: Duration = Duration::from_millis(250);
@@ -52,7 +53,8 @@ impl Probe {
         Ok(Self { expected: prefix.embed(ipv4).into(), ..Self::a(ipv4, suffix)? })
     }
 
-    /// The benchmark name of an IPv4 address under `suffix`, and that address: what an authoritative server says.
+    /// The benchmark name of an IPv4 address under `suffix`, and that address: what an authoritative server
+    /// says.
     ///
     /// # Errors
     /// The suffix leaves no room for the label.

@@ -49,8 +49,8 @@ pub struct Placement {
     pub patience: Duration,
 }
 
-/// Configures a DNS64 server, starts it as a child, unprivileged unless it takes devices, and waits until it answers `probe` rightly. Setting
-/// `interrupted` from another thread or a signal handler ends the wait.
+/// Configures a DNS64 server, starts it as a child, unprivileged unless it takes devices, and waits until it
+/// answers `probe` rightly. Setting `interrupted` from another thread or a signal handler ends the wait.
 ///
 /// # Errors
 /// Each [`PeerError`] but `Unknown`; nothing is left behind.
@@ -77,8 +77,8 @@ pub fn start(
     })
 }
 
-/// Starts any server likewise. `configure` writes its configuration into its directory and returns the text and the
-/// server's arguments.
+/// Starts any server likewise. `configure` writes its configuration into its directory and returns the text
+/// and the server's arguments.
 ///
 /// # Errors
 /// Those of [`start`] and of `configure`.

@@ -18,25 +18,26 @@ pub struct Server {
     pub name: &'static str,
     /// The Debian packages that install it, if there are any.
     pub package: Option<&'static str>,
-    /// How it is had where Debian has no package of it; like `package`, none for those that come with the instrument.
+    /// How it is had where Debian has no package of it; like `package`, none for those that come with the
+    /// instrument.
     pub built_by: Option<&'static str>,
     /// The program's name.
     pub program: &'static str,
-    /// The arguments that make it print its version, none if it cannot, and the text before the version. Where that is
-    /// empty, the first word counts that looks like a version.
+    /// The arguments that make it print its version, none if it cannot, and the text before the version.
+    /// Where that is empty, the first word counts that looks like a version.
     pub version: (&'static [&'static str], &'static str),
-    /// The directory that its AppArmor profile lets it read and write, if Debian confines it. Its scratch directory is
-    /// made there on systems with AppArmor.
+    /// The directory that its AppArmor profile lets it read and write, if Debian confines it. Its scratch
+    /// directory is made there on systems with AppArmor.
     pub confined_to: Option<&'static str>,
     /// The names of its files and their templates, the configuration file first.
     pub files: &'static [(&'static str, &'static str)],
-    /// Its arguments when it runs in the foreground: templates, which also know `{configuration}`, the path of that file.
-    /// A value of several lines makes several arguments.
+    /// Its arguments when it runs in the foreground: templates, which also know `{configuration}`, the path
+    /// of that file. A value of several lines makes several arguments.
     pub arguments: &'static [&'static str],
     /// Why it cannot be kept as a child at all, in one line that says what to do.
     pub by_hand: Option<&'static str>,
-    /// What its configuration says beside, at `{xdp}`, so that it answers by XDP. Such a server takes devices, where
-    /// nobody else's programs may be, and stays root.
+    /// What its configuration says beside, at `{xdp}`, so that it answers by XDP. Such a server takes
+    /// devices, where nobody else's programs may be, and stays root.
     pub xdp: Option<&'static str>,
     /// Whether it stays root without XDP too, because something that it is told needs that.
     pub needs_root: bool,
@@ -46,14 +47,16 @@ pub struct Server {
     pub statistics: Statistics,
 }
 
-/// How a server tells what it has counted since its start. Texts are templates that know `{directory}`, its own.
+/// How a server tells what it has counted since its start. Texts are templates that know `{directory}`, its
+/// own.
 #[derive(Clone, Copy, Debug)]
 pub enum Statistics {
     /// It does not.
     None,
     /// A program with these arguments prints it.
     Program(&'static str, &'static [&'static str]),
-    /// It is the answer to a line at a socket below its directory; where there is a directory, at the only one in it.
+    /// It is the answer to a line at a socket below its directory; where there is a directory, at the only
+    /// one in it.
     Socket {
         /// The path below the server's directory.
         path: &'static str,
@@ -164,7 +167,8 @@ impl Server {
         }
     }
 
-    /// What it has counted since its start, in its own words, if it runs in this directory; `None` if it does not tell.
+    /// What it has counted since its start, in its own words, if it runs in this directory; `None` if it does
+    /// not tell.
     pub fn statistics(&self, directory: &Path) -> Option<io::Result<String>> {
         match self.statistics {
             Statistics::None => None,

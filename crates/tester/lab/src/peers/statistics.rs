@@ -26,8 +26,8 @@ pub(super) fn ask_program(program: &Path, arguments: &[impl AsRef<OsStr>]) -> io
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What the server says to a line at its control socket, until it closes it or says `prompt` behind its answer. A
-/// prompt before the answer is left out.
+/// What the server says to a line at its control socket, until it closes it or says `prompt` behind its
+/// answer. A prompt before the answer is left out.
 ///
 /// # Errors
 /// There is no socket, or no whole answer came in time.

@@ -1,7 +1,7 @@
 //! The DNS64 servers that can be measured.
 //!
-//! The configurations are written from scratch for the bench: everything is forwarded to the AuthDNS, nothing is
-//! validated, caches and buffers are sized for load. To add a server, add its row and its template.
+//! The configurations are written from scratch for the bench: everything is forwarded to the AuthDNS, nothing
+//! is validated, caches and buffers are sized for load. To add a server, add its row and its template.
 
 use super::server::{Server, Statistics, UNSET};
 
@@ -25,10 +25,11 @@ static PEERS: [Server; 10] = [
     DNS64D,
     // Past the kernel's stack, at all devices it is given.
     Server { name: "dns64d-xdp", xdp: Some("[xdp]\ndevices = {devices}\n"), ..DNS64D },
-    // NLnet Labs: a recursive resolver whose dns64 module runs before its iterator. "Howto optimise" of its documentation
-    // has a thread and slabs for each core, large buffers and caches. infra-keep-probing: the only upstream must be tried
-    // again after an overload, not shunned for a quarter of an hour. Without do-not-query-localhost and local-zone the
-    // AuthDNS on this machine is SERVFAIL and .test is NXDOMAIN. There is no validator among its modules.
+    // NLnet Labs: a recursive resolver whose dns64 module runs before its iterator. "Howto optimise" of its
+    // documentation has a thread and slabs for each core, large buffers and caches. infra-keep-probing: the
+    // only upstream must be tried again after an overload, not shunned for a quarter of an hour. Without
+    // do-not-query-localhost and local-zone the AuthDNS on this machine is SERVFAIL and .test is NXDOMAIN.
+    // There is no validator among its modules.
     Server {
         name: "unbound",
         package: Some("unbound"),
@@ -41,12 +42,12 @@ static PEERS: [Server; 10] = [
         statistics: Statistics::Socket { path: "control.sock", line: "UBCT1 stats_noreset\n", prompt: None },
         ..UNSET
     },
-    // ISC: a recursive resolver with a dns64 option. It opens a socket for each upstream query, on a random port that
-    // another query in flight may have: then one of the two loses its reply and is asked again after 1.2 s. About 1 in
-    // 10,000 at 6,000 q/s; a smaller port range makes it more. That is later than RFC 8219's timeout, and it is left as it
-    // is: the options against it are deprecated.
-    // In the foreground by -f: with -g it would log to stderr, but ignore the logging statement and write a line for each
-    // failed resolution.
+    // ISC: a recursive resolver with a dns64 option. It opens a socket for each upstream query, on a random
+    // port that another query in flight may have: then one of the two loses its reply and is asked again
+    // after 1.2 s. About 1 in 10,000 at 6,000 q/s; a smaller port range makes it more. That is later than RFC
+    // 8219's timeout, and it is left as it is: the options against it are deprecated.
+    // In the foreground by -f: with -g it would log to stderr, but ignore the logging statement and write a
+    // line for each failed resolution.
     Server {
         name: "bind",
         files: &[("named.conf", include_str!("../../templates/named.conf"))],
@@ -65,9 +66,10 @@ static PEERS: [Server; 10] = [
         statistics: Statistics::Program("rec_control", &["--socket-dir={directory}", "get-all"]),
         ..UNSET
     },
-    // CZ.NIC, version 5, configured by a Lua program. One process has one thread. Its documentation runs an instance for
-    // each core, started by systemd; here it is one process, whatever processors it may use, and tables for several cores
-    // say so. -n: without its read-eval-print loop on the standard input. The name of its socket is the process's number.
+    // CZ.NIC, version 5, configured by a Lua program. One process has one thread. Its documentation runs an
+    // instance for each core, started by systemd; here it is one process, whatever processors it may use, and
+    // tables for several cores say so. -n: without its read-eval-print loop on the standard input. The name
+    // of its socket is the process's number.
     Server {
         name: "knot-resolver",
         package: Some("knot-resolver"),
@@ -79,8 +81,8 @@ static PEERS: [Server; 10] = [
         statistics: Statistics::Socket { path: "control", line: "worker.stats()\n", prompt: Some("> ") },
         ..UNSET
     },
-    // A server of plugins in Go. Go's runtime takes as many processors as the process may use, so nothing is said of
-    // threads.
+    // A server of plugins in Go. Go's runtime takes as many processors as the process may use, so nothing is
+    // said of threads.
     Server {
         name: "coredns",
         built_by: Some(
@@ -92,8 +94,8 @@ static PEERS: [Server; 10] = [
         arguments: &["-quiet", "-conf", "{configuration}"],
         ..UNSET
     },
-    // The first DNS64 of them all (2001). -d keeps it in the foreground. It listens on every address of a family. Its usage
-    // text names the version, if it names one.
+    // The first DNS64 of them all (2001). -d keeps it in the foreground. It listens on every address of a
+    // family. Its usage text names the version, if it names one.
     Server {
         name: "totd",
         built_by: Some("build it from github.com/fwdillema/totd and put it on the PATH"),
@@ -104,8 +106,8 @@ static PEERS: [Server; 10] = [
         only_96: true,
         ..UNSET
     },
-    // Budapest University of Technology and Economics: forwarders with a thread for each query, or a pool of 30 of them,
-    // of which each waits for one reply. Neither prints its version: both would start to serve.
+    // Budapest University of Technology and Economics: forwarders with a thread for each query, or a pool of
+    // 30 of them, of which each waits for one reply. Neither prints its version: both would start to serve.
     Server {
         name: "mtd64",
         built_by: Some("build it from github.com/Yoso89/MTD64 and put it on the PATH"),

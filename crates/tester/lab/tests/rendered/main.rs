@@ -1,6 +1,7 @@
 //! The configuration files and arguments of every server, byte for byte, for a few settings: `expected.txt`.
 //!
-//! A difference is written to the target directory; a change that is meant replaces `expected.txt` with that file.
+//! A difference is written to the target directory; a change that is meant replaces `expected.txt` with that
+//! file.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

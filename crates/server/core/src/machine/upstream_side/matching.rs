@@ -8,13 +8,13 @@ use crate::inflight::{Lookup, TryTransport};
 use crate::machine::{Notice, Output};
 use crate::stats::Stats;
 
-/// So many answers with the right ID and the wrong question look like a forgery in progress: the query goes on over
-/// a stream, where guessing does not help (RFC 5452 9.2).
+/// So many answers with the right ID and the wrong question look like a forgery in progress: the query goes
+/// on over a stream, where guessing does not help (RFC 5452 9.2).
 const MISMATCHES_MAX: u8 = 3;
 
 impl UpstreamSide {
-    /// Matches a datagram that came to a socket of an upstream server from that server's address. Returns the reply and
-    /// the slot of its lookup, whose try has ended.
+    /// Matches a datagram that came to a socket of an upstream server from that server's address. Returns the
+    /// reply and the slot of its lookup, whose try has ended.
     pub fn receive<'m>(
         &mut self,
         now_ns: u64,
@@ -47,8 +47,8 @@ impl UpstreamSide {
         Some((slot, reply))
     }
 
-    /// Matches an answer over a stream, or its absence. Returns the reply, if there is a usable one, and the slot of its
-    /// lookup.
+    /// Matches an answer over a stream, or its absence. Returns the reply, if there is a usable one, and the
+    /// slot of its lookup.
     pub fn receive_stream<'m>(
         &mut self,
         now_ns: u64,
@@ -98,8 +98,8 @@ impl UpstreamSide {
         stats.upstream_mismatched += 1;
     }
 
-    /// Somebody forges answers, or the server has given cookies up or does not keep spellings: it is asked over a
-    /// stream, which tells.
+    /// Somebody forges answers, or the server has given cookies up or does not keep spellings: it is asked
+    /// over a stream, which tells.
     fn distrust(&mut self, now_ns: u64, slot: u16, stats: &mut Stats, out: &mut impl Output) {
         stats.upstream_mismatched += 1;
         self.end_try(slot);

@@ -162,8 +162,8 @@ impl UpstreamSide {
         self.lookups.get(slot).map(|lookup| self.upstreams.usual_ns(lookup.upstream))
     }
 
-    /// Leaves out a server at whose address nothing listens; false where that changes nothing for its lookups, because no
-    /// other server does its task.
+    /// Leaves out a server at whose address nothing listens; false where that changes nothing for its
+    /// lookups, because no other server does its task.
     pub fn pause(&mut self, now_ns: u64, upstream: usize, out: &mut impl Output) -> bool {
         if !self.upstreams.contains(upstream) || self.upstreams.is_alone(upstream) {
             return false;

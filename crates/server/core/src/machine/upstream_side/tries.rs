@@ -91,8 +91,8 @@ impl UpstreamSide {
         &space[..length]
     }
 
-    /// Whether a server gets cookies: where only streams are used, nobody can forge an answer that does not see the
-    /// question. After an answer over UDP the stream tells what cookies the server has.
+    /// Whether a server gets cookies: where only streams are used, nobody can forge an answer that does not
+    /// see the question. After an answer over UDP the stream tells what cookies the server has.
     pub(super) fn sends_cookies(&self, upstream: usize) -> bool {
         self.settings.asking.cookies && !self.settings.upstreams[upstream].stream_only
     }

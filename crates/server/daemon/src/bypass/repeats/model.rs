@@ -1,5 +1,6 @@
-//! The writer and the program's reader of one answer under a model checker, which tries every order of their operations that
-//! the memory model of Rust allows. Writer and layout are the real ones; the reader is `find` and `repeat` of `bpf/repeat.h`.
+//! The writer and the program's reader of one answer under a model checker, which tries every order of their
+//! operations that the memory model of Rust allows. Writer and layout are the real ones; the reader is `find`
+//! and `repeat` of `bpf/repeat.h`.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -80,15 +81,17 @@ fn key_first(words: &Answer, asked: &QueryKey) -> Option<[u64; 2]> {
     sequence::read(&words[SERIAL], || Some(text(words)))
 }
 
-/// A reader that does not care whether the serial number is odd, as if the writer counted once, before it writes.
+/// A reader that does not care whether the serial number is odd, as if the writer counted once, before it
+/// writes.
 fn odd_or_even(words: &Answer, asked: &QueryKey) -> Option<[u64; 2]> {
     let before = words[SERIAL].fetch_or(0, Ordering::AcqRel);
     let text = is_for(words, asked).then(|| text(words))?;
     (words[SERIAL].fetch_or(0, Ordering::AcqRel) | 1 == before | 1).then_some(text)
 }
 
-/// One thread replaces the answer for `a` by that for `b`; another asks for `letter` meanwhile. Nobody may get a text that is not
-/// wholly that of the name asked. Returns in how many of all runs the asking thread had nothing, and had an answer.
+/// One thread replaces the answer for `a` by that for `b`; another asks for `letter` meanwhile. Nobody may
+/// get a text that is not wholly that of the name asked. Returns in how many of all runs the asking thread
+/// had nothing, and had an answer.
 fn nobody_gets_anothers_records(letter: u8, read: fn(&Answer, &QueryKey) -> Option<[u64; 2]>) -> [usize; 2] {
     let outcomes = std::sync::Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let counted = outcomes.clone();

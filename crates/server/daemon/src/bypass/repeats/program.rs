@@ -1,5 +1,5 @@
-//! The program in the kernel as the reader of an answer that is written, run on single frames without a device
-//! (`BPF_PROG_TEST_RUN`).
+//! The program in the kernel as the reader of an answer that is written, run on single frames without a
+//! device (`BPF_PROG_TEST_RUN`).
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;

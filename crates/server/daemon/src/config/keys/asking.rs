@@ -40,8 +40,8 @@ keys! {
         tries: Number<u8, 1, 3> = 3;
         /// How long a whole query may take, A after AAAA included.
         deadline_ms: Number<u64, 1, 60_000> = 5000;
-        /// When A is asked for (RFC 6147 5.1.8): after an AAAA reply that needs it, together with AAAA, or when the
-        /// AAAA reply is later than 95 of 100 of its server's.
+        /// When A is asked for (RFC 6147 5.1.8): after an AAAA reply that needs it, together with AAAA, or
+        /// when the AAAA reply is later than 95 of 100 of its server's.
         a_query: Choice<AQuery> = AQuery::Afterwards;
         /// Spell names in random case and want them back so (0x20). Some servers do not repeat the spelling.
         case_randomization: bool = false;
@@ -57,9 +57,9 @@ keys! {
         loop_probe: bool = true;
         /// A PEM file of the authorities that certificates of servers are checked against.
         roots: Option<Text> => { what: "a path", otherwise: "the system's", example: r#""/etc/dns64d/roots.pem""# };
-        /// Judge answers here by DNSSEC (RFC 4035), whatever the servers say: secure ones get AD, bogus ones become
-        /// SERVFAIL. Servers of UDP are asked over TCP then. Zones signed by P-384 or Ed25519 alone count as unsigned.
-        /// Only programs built with the cargo feature `validation` can do it.
+        /// Judge answers here by DNSSEC (RFC 4035), whatever the servers say: secure ones get AD, bogus ones
+        /// become SERVFAIL. Servers of UDP are asked over TCP then. Zones signed by P-384 or Ed25519 alone
+        /// count as unsigned. Only programs built with the cargo feature `validation` can do it.
         validate: Spanned<bool> = false;
         /// A file of DS or DNSKEY records that are trusted, one on each line, for `validate`.
         anchors: Option<Text> => {

@@ -18,13 +18,14 @@ words!(PrefixChoice { "all" => Self::All, "rotate" => Self::Rotated });
 keys! {
     /// The least that must be written is `upstreams`.
     "" Top {
-        /// Where clients ask: ADDRESS:PORT over UDP and TCP, `tls://`, `https://` and `quic://` before it for DNS over
-        /// TLS, HTTPS and QUIC. An IPv6 address takes IPv6 only. Without a port it is 53, 853, 443, 853; port 0 takes
-        /// a free one.
+        /// Where clients ask: ADDRESS:PORT over UDP and TCP, `tls://`, `https://` and `quic://` before it for
+        /// DNS over TLS, HTTPS and QUIC. An IPv6 address takes IPv6 only. Without a port it is 53, 853, 443,
+        /// 853; port 0 takes a free one.
         listen: Texts = &["[::]:53", "0.0.0.0:53"] => { what: "listeners" };
-        /// The resolvers that are asked: ADDRESS over UDP (TCP where an answer is truncated), `tcp://ADDRESS`,
-        /// `tls://ADDRESS#NAME`, `https://ADDRESS/PATH#NAME`, `quic://ADDRESS#NAME`. NAME is what the certificate must
-        /// be for, the address where it is left out; PATH is `/dns-query` where it is left out.
+        /// The resolvers that are asked: ADDRESS over UDP (TCP where an answer is truncated),
+        /// `tcp://ADDRESS`, `tls://ADDRESS#NAME`, `https://ADDRESS/PATH#NAME`, `quic://ADDRESS#NAME`. NAME is
+        /// what the certificate must be for, the address where it is left out; PATH is `/dns-query` where it
+        /// is left out.
         upstreams: Option<Texts> => {
             what: "servers", otherwise: NEEDED, example: r#"["192.0.2.1", "[2001:db8::53]:53"]"#
         };
@@ -65,21 +66,23 @@ keys! {
     "[dns64]" Rule {
         /// AAAA records in these ranges count as absent (RFC 6147 5.1.4).
         exclude: Option<Texts> => { what: "IPv6 ranges", value: r#"["::ffff:0:0/96"]"# };
-        /// What follows an AAAA query that failed: synthesize from A (RFC 6147 5.1.2, 5.1.3), or fail, so that
-        /// dual-stack sites stay native.
+        /// What follows an AAAA query that failed: synthesize from A (RFC 6147 5.1.2, 5.1.3), or fail, so
+        /// that dual-stack sites stay native.
         on_aaaa_error: Option<Choice<OnAaaaError>> => { value: r#""synthesize""# };
         /// Synthesize for clients that set CD without DO, which say that they validate (RFC 6147 5.5).
         synthesize_with_cd: Option<bool> => { value: "false" };
         /// 64:ff9b::/96 carries global IPv4 addresses only (RFC 6052 3.1).
         strict_well_known: Option<bool> => { value: "true" };
-        /// PTR questions for addresses under a prefix (RFC 6147 5.3.1): a CNAME to the in-addr.arpa name, an answer in
-        /// its place, or off.
+        /// PTR questions for addresses under a prefix (RFC 6147 5.3.1): a CNAME to the in-addr.arpa name, an
+        /// answer in its place, or off.
         ptr: Option<Choice<Option<Style>>> => { value: r#""cname""# };
-        /// Where there are several prefixes: all of them in every answer (RFC 6147 5.2), or one, another at each turn.
+        /// Where there are several prefixes: all of them in every answer (RFC 6147 5.2), or one, another at
+        /// each turn.
         spread: Option<Choice<PrefixChoice>> => { value: r#""all""# };
         /// Nothing is synthesized for these domains and below them; it counts before `always`.
         never: Option<Texts> => { what: "domains", value: "[]", example: r#"["native.example"]"# };
-        /// For these domains and below them AAAA records count as absent, so that all clients go through the NAT64.
+        /// For these domains and below them AAAA records count as absent, so that all clients go through the
+        /// NAT64.
         always: Option<Texts> => { what: "domains", value: "[]", example: r#"["broken-ipv6.example"]"# };
         /// IPv4 ranges with a prefix of their own, or "none"; the longest match counts (RFC 6147 5.2).
         map: Option<BTreeMap<String, Text>> => {
@@ -89,8 +92,9 @@ keys! {
 }
 
 keys! {
-    /// What one network of clients is given. The first view that takes a client counts; the view `default` of the keys
-    /// outside takes the rest. Beside these keys, a view takes every key of `[dns64]`, which then counts in its place.
+    /// What one network of clients is given. The first view that takes a client counts; the view `default` of
+    /// the keys outside takes the rest. Beside these keys, a view takes every key of `[dns64]`, which then
+    /// counts in its place.
     "[[view]]" View: Rule {
         /// Its name in statistics and logs.
         name: Option<Text> => { what: "a name", otherwise: NEEDED, example: r#""guests""# };

@@ -44,21 +44,23 @@ keys! {
         burst: Option<Spanned<Number<u32, 1, 20_000_000>>> => {
             otherwise: "twice `queries_per_second`", example: "2000"
         };
-        /// Every n-th query above the limit is answered with TC, so that clients with true addresses come by TCP; 0
-        /// drops all.
+        /// Every n-th query above the limit is answered with TC, so that clients with true addresses come by
+        /// TCP; 0 drops all.
         slip: Option<Spanned<Number<u32, 0, 1000>>> => { otherwise: "2", example: "2" };
     }
 }
 
 keys! {
-    /// UDP past the kernel's stack (AF_XDP). It needs capabilities at the start, and the stack's firewall rules do not
-    /// see these datagrams.
+    /// UDP past the kernel's stack (AF_XDP). It needs capabilities at the start, and the stack's firewall
+    /// rules do not see these datagrams.
     "[xdp]" Xdp {
-        /// The network devices whose datagrams go past the stack. Each must carry Ethernet and no other XDP program.
+        /// The network devices whose datagrams go past the stack. Each must carry Ethernet and no other XDP
+        /// program.
         devices: Texts = &[] => { what: "devices", example: r#"["eth0"]"#, at_start: true };
         /// Ask upstream servers of UDP that way, too, while the route to them leads over one of the devices.
         upstreams: bool = true;
-        /// Have the program on the device repeat an answer of the cache, until a TTL in it would be less by a second.
+        /// Have the program on the device repeat an answer of the cache, until a TTL in it would be less by a
+        /// second.
         repeat: bool = true;
     }
 }
@@ -110,7 +112,8 @@ keys! {
 }
 
 keys! {
-    /// Messages as dnstap, over a Frame Streams socket. What the receiver does not take in time is lost and counted.
+    /// Messages as dnstap, over a Frame Streams socket. What the receiver does not take in time is lost and
+    /// counted.
     "[dnstap]" Dnstap {
         /// The Unix socket of the receiver.
         socket: Option<Text> => {
@@ -130,7 +133,8 @@ keys! {
     "[process]" Process {
         /// The user to become.
         user: Option<Text> => { what: "a name", otherwise: "as it was started", example: r#""dns64d""#, at_start: true };
-        /// Give up files, programs and system calls that are not needed (landlock, seccomp), where the kernel can.
+        /// Give up files, programs and system calls that are not needed (landlock, seccomp), where the kernel
+        /// can.
         sandbox: bool = true => { at_start: true };
     }
 }

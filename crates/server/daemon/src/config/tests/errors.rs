@@ -4,7 +4,8 @@ use super::{Home, error};
 
 const UPSTREAMS: &str = "upstreams = ['192.0.2.1']\n";
 
-/// Each text behind a line of upstream servers has the error that is expected, of which this is the beginning.
+/// Each text behind a line of upstream servers has the error that is expected, of which this is the
+/// beginning.
 fn expect(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         let error = error(&format!("{UPSTREAMS}{text}"));
