@@ -211,7 +211,7 @@ fn a_backlog_without_room_is_the_kernels() {
     };
     let _alone = alone();
     let tester = tester.to_string();
-    let bursts = ["--rate", "3000", "--load", "burst:300", "--duration", "6", "--cpus", &tester];
+    let bursts = ["--rate", "3000", "--load", "burst:100", "--duration", "6", "--cpus", &tester];
     let trial = Befallen::new(&bursts);
     // Queries that come in on one processor are handed to another, which has a queue for them.
     let steer = format!("echo {:x} > /sys/class/net/tester0/queues/rx-0/rps_cpus", 1u64 << other);
