@@ -1,4 +1,4 @@
-//! dns64d, the DNS64 forwarder. The program is [`daemon::program`], the server [`daemon::Server`].
+//! dns64d, the DNS64 forwarder: the program is in the crate [`daemon`].
 
 use std::process::ExitCode;
 

@@ -2,7 +2,7 @@
 //!
 //! [`judge`] is the only place where a trial passes, fails or becomes void. It looks at the [`Evidence`] with
 //! the rules of [`RULES`], in their order, and with the limits of [`LIMITS`]. The cause of a measurement
-//! comes from the causes of its trials ([`bottleneck`]).
+//! comes from the causes of its trials ([`bottleneck()`]).
 
 mod bottleneck;
 mod limits;
