@@ -1,6 +1,7 @@
 //! The structure that ARCHITECTURE.md states: which crate may depend on which, and no circle between modules.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod documents;
 mod modules;
 
 use std::collections::{BTreeMap, BTreeSet};
