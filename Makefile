@@ -4,6 +4,7 @@ BENCH_ARGS ?=
 BENCH_TESTER_ARGS ?=
 BENCH_AUTH_ARGS ?=
 BENCH_DNS64_ARGS ?=
+PROMISES ?=
 PROFILE ?= $(TARGET)/profile/dns64d-misses.svg
 FUZZ_SECONDS ?= 60
 CARGO_TARGET_DIR ?= target
@@ -11,7 +12,7 @@ TARGET = $(CARGO_TARGET_DIR)
 
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: bench bench-tester bench-auth bench-dns64 profile build demo-nat64 package package-test \
+.PHONY: bench bench-tester bench-auth bench-dns64 promises profile build demo-nat64 package package-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
@@ -29,6 +30,11 @@ bench-auth:
 # dns64d beside the other DNS64 servers in a lab of namespaces; as root.
 bench-dns64:
 	$(CARGO) bench --bench dns64 -- --out docs/performance/dns64.md $(BENCH_DNS64_ARGS)
+
+# Other load generators beside ours, counts of real servers, a reload, an overload, every campaign; as root,
+# two hours. Writes docs/performance/promises.md.
+promises: build
+	benches/promises $(PROMISES)
 
 # A flame graph of dns64d answering names that are not cached, under the lab's load; as root, with perf.
 profile:
