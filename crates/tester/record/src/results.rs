@@ -209,6 +209,9 @@ pub struct SelfTest {
     /// The trials, the deciding one last. It decides by its answers: all were valid and in time, counted from
     /// the scheduled instants, and the Tester kept the rate.
     pub trials: Vec<Trial>,
+    /// What came of each of these trials, in the same order; empty in records of older programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
     /// How the Tester kept its schedule in the deciding trial, where more than a trial of a server allows was
     /// amiss; empty otherwise. The trials of a server are judged by that on their own.
     #[serde(default)]
@@ -222,6 +225,39 @@ pub struct SelfTest {
     /// Why no certificate that was kept held here; empty if one did, or none was asked for.
     #[serde(default)]
     pub uncertified: String,
+}
+
+/// What came of a trial of the self-test, by the rule of the self-test: the outcome of the trial itself is
+/// that of a server's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its number among the attempts at the same rate, from 1; a first look and the trial that decides are
+    /// one attempt.
+    pub number: u32,
+    /// What it was for: `look` at a rate, `decide` it, or `confirm` a certificate.
+    pub part: AttemptPart,
+    /// Why it did not pass; empty if it did.
+    pub failed: String,
+}
+
+impl Attempt {
+    /// Whether it passed.
+    pub fn passed(&self) -> bool {
+        self.failed.is_empty()
+    }
+}
+
+/// What a trial of the self-test is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptPart {
+    /// A short trial before the one that decides.
+    #[default]
+    Look,
+    /// The trial that decides.
+    Decide,
+    /// A short trial that confirms a certificate.
+    Confirm,
 }
 
 /// A certificate that was relied on.
@@ -334,6 +370,10 @@ pub struct Trial {
     /// Queries without a valid answer in time by the place where they were lost; the sum is
     /// `scheduled - valid`.
     pub losses: BTreeMap<LossPlace, u64>,
+    /// Spans in which something else than the server may have made queries fail, and in which queries failed;
+    /// at most [`Trial::DISTURBANCES_MAX`], the earliest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<Disturbance>,
     /// Pairs of a share of slowest answers in percent, and the latency that they exceed in ns; falling
     /// shares.
     pub latency_curve: Vec<(f64, u64)>,
@@ -370,6 +410,27 @@ pub struct Trial {
     /// What the server was asked meanwhile and what counts nowhere else; absent if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<BackgroundQueries>,
+}
+
+impl Trial {
+    /// The most [`Trial::disturbances`] that a record holds.
+    pub const DISTURBANCES_MAX: usize = 100;
+}
+
+/// A span of a trial in which something else than the server may have made queries fail.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Its start, in seconds after the start of the schedule; several may overlap.
+    pub from_s: f64,
+    /// Its end, likewise.
+    pub until_s: f64,
+    /// What disturbed: `Tester CPU` for a pause of the Tester, `AuthDNS`, or `other load on this
+    /// machine`.
+    pub cause: Cause,
+    /// So many failures it explains at most.
+    pub explains: u64,
+    /// Of the queries due in it: those without an answer that counts.
+    pub failed: u64,
 }
 
 /// Queries for random names beside a trial (a random-subdomain attack). Counters of the machine and the
@@ -486,6 +547,10 @@ pub struct Observation {
     pub elapsed_s: f64,
     /// Processor time of the server in microseconds for each query sent, where it could be read.
     pub dut_cpu_us_per_query: Option<f64>,
+    /// The same for each answer that counts; absent without any. A server that loses queries has less work,
+    /// and its time for each query sent says little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dut_cpu_us_per_answer: Option<f64>,
     /// Processor time of the server in percent of the schedule's length (may exceed 100).
     pub dut_cpu_pct: Option<f64>,
     /// Processor time of its busiest thread in percent of the schedule's length, at most 100.
@@ -509,8 +574,13 @@ pub struct Observation {
     pub dut_datagrams_out: Option<u64>,
     /// Processor time of the Tester in microseconds for each query sent.
     pub tester_cpu_us_per_query: Option<f64>,
-    /// Processor time used by anything that is neither Tester nor server, in percent of one processor.
+    /// Processor time used by anything that is neither Tester nor server, in percent of one processor; time
+    /// in interrupts is among it, as far as the kernel charges it to no program.
     pub foreign_cpu_pct: Option<f64>,
+    /// Processor time of all processors in interrupts, hard and soft, in percent of one processor: most of it
+    /// is the kernel's work for the datagrams of the trial. Absent in records of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_pct: Option<f64>,
     /// Processor time taken by the hypervisor, in percent of one processor.
     pub steal_pct: Option<f64>,
     /// Datagrams that the kernel dropped before any socket (softnet), whole machine.

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use record::identifiers::analyse;
 use record::{
-    Answers, BackgroundQueries, Bottleneck, CertificateUse, Dut, Experiments, Fact, Goal, GoalResult,
-    GoalSummary, Interval, MedianInterval, Observation, Results, Steadiness, Trial,
+    Answers, Attempt, BackgroundQueries, Bottleneck, CertificateUse, Disturbance, Dut, Experiments, Fact,
+    Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation, Results, Steadiness, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -39,7 +39,8 @@ fn full() -> Results {
     results.dut =
         Dut { start_s: Some(0.1), start_memory_octets: Some(1), zone_names: Some(1), ..results.dut.clone() };
     results.steadiness = Some(Steadiness::default());
-    results.selftest.as_mut().unwrap().certificate = Some(CertificateUse::default());
+    let selftest = results.selftest.as_mut().unwrap();
+    (selftest.certificate, selftest.attempts) = (Some(CertificateUse::default()), vec![Attempt::default()]);
     let summary = results.summary.as_mut().unwrap();
     summary.median_interval = Some(MedianInterval { low: 1, high: 2, confidence_pct: 95.0 });
     results.environment.facts.push(Fact {
@@ -53,10 +54,13 @@ fn full() -> Results {
     run.trials.push(Trial {
         experiments: Some(Experiments::default()),
         cause: Some(Bottleneck::default()),
+        disturbances: vec![Disturbance::default()],
         beside: Some(BackgroundQueries::default()),
         observation: Some(Observation {
             device_counters: BTreeMap::from([("link.rx_errors".to_owned(), 1)]),
             dut_sockets: Some(1),
+            dut_cpu_us_per_answer: Some(1.0),
+            interrupt_pct: Some(1.0),
             auth_probes: Some(5),
             auth_probes_late: Some(1),
             dut_datagrams_in: Some(1),
