@@ -41,17 +41,18 @@ pub struct Traffic {
     drops: u64,
 }
 
-/// What the machine, the server and the AuthDNS did while `sent` queries went to `server_port` in
-/// `duration_s`.
+/// What the machine, the server and the AuthDNS did while `sent` queries, of which `answers` had an answer
+/// that counts, went to `server_port` in `duration_s`.
 pub fn observation(
-    (seen, auth, probed): (&Seen, Option<Traffic>, Option<Probed>),
-    (sent, duration_s): (u64, f64),
+    (seen, auth, probed): (&Seen, Option<Traffic>, Option<&Probed>),
+    (sent, answers): (u64, u64),
+    duration_s: f64,
     server_port: u16,
 ) -> Observation {
-    let mut observation = seen.to_record(sent, server_port);
+    let mut observation = seen.to_record((sent, answers), server_port);
     if let Some(auth) = auth {
         // Our own questions are not the server's.
-        let own = probed.map_or(0, |probed| probed.asked - probed.late);
+        let own = probed.map_or(0, Probed::answered);
         let (queries, answers) = (auth.queries.saturating_sub(own), auth.answers.saturating_sub(own));
         observation.auth_queries = Some(queries);
         observation.auth_answers = Some(answers);
@@ -59,7 +60,7 @@ pub fn observation(
         observation.auth_queries_per_query = (sent > 0).then(|| queries as f64 / sent as f64);
     }
     observation.auth_probes = probed.map(|probed| probed.asked);
-    observation.auth_probes_late = probed.map(|probed| probed.late);
+    observation.auth_probes_late = probed.map(|probed| probed.late.len() as u64);
     // The server works while queries come; the time in which the Measurer only listens would water its load
     // down. A thread that worked on after the last query had all of a processor before, and no more.
     let full = observation.dut_hottest_thread_pct.map_or(f64::MAX, |pct| 100.0 / pct);

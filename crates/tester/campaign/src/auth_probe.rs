@@ -7,6 +7,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -20,12 +21,20 @@ use lab::peers::{PROBE_ADDRESS, Probe, reachable};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The questions to the AuthDNS beside a trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed {
     /// Those asked while the Measurer sent.
     pub asked: u64,
-    /// Of these, without an answer after a quarter of the timeout.
-    pub late: u64,
+    /// From when until when each of these waited that had no answer after a quarter of the timeout, in ns on
+    /// the monotonic clock.
+    pub late: Vec<Range<u64>>,
+}
+
+impl Probed {
+    /// How many were answered in time.
+    pub fn answered(&self) -> u64 {
+        self.asked - self.late.len() as u64
+    }
 }
 
 /// Runs a trial and asks the AuthDNS meanwhile, unless there is none or it is itself the server that is
@@ -41,7 +50,10 @@ pub fn beside<T>(
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let over = &over;
-        let ask = move || ask_until(over, live, |id| probe.has_reply(at, id, patience));
+        let before = live.counts().sent;
+        // A hosted AuthDNS works while the Measurer's threads do.
+        let served = move || live.counts().sent != before;
+        let ask = move || ask_until(over, served, |id| probe.has_reply(at, id, patience));
         let probing = scope.spawn(move || match target.pid {
             Some(pid) => sys::netns::within_process(pid, ask).ok().flatten(),
             None => ask(),
@@ -60,22 +72,28 @@ fn asked(auth: Option<&Auth>, target: &Target) -> Option<(SocketAddr, Probe)> {
     (at != target.server).then_some((at, probe))
 }
 
-/// Asks now and then until the trial is over; `None` if there is no asking from here.
-fn ask_until(over: &AtomicBool, live: &Live, mut ask: impl FnMut(u16) -> io::Result<bool>) -> Option<Probed> {
-    let before = live.counts().sent;
+/// Asks now and then, while the AuthDNS is served, until the trial is over; `None` if there is no asking from
+/// here.
+fn ask_until(
+    over: &AtomicBool,
+    served: impl Fn() -> bool,
+    mut ask: impl FnMut(u16) -> io::Result<bool>,
+) -> Option<Probed> {
     let mut probed = Probed::default();
     for id in (0..=u16::MAX).cycle() {
         thread::park_timeout(PAUSE);
-        // A hosted AuthDNS works while the Measurer's threads do.
-        if live.counts().sent == before && !over.load(Ordering::Relaxed) {
+        if !served() && !over.load(Ordering::Relaxed) {
             continue;
         }
+        let asked_ns = sys::clock::monotonic_ns();
         let answered = !over.load(Ordering::Relaxed) && ask(id).ok()?;
         if over.load(Ordering::Relaxed) {
             break;
         }
         probed.asked += 1;
-        probed.late += u64::from(!answered);
+        if !answered {
+            probed.late.push(asked_ns..sys::clock::monotonic_ns());
+        }
     }
     Some(probed)
 }
@@ -86,8 +104,25 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_before_the_first_query_or_after_the_last() {
-        let (over, live) = (AtomicBool::new(true), Live::default());
+        let over = AtomicBool::new(true);
         let ask = |_| -> io::Result<bool> { panic!("asked") };
-        assert_eq!(ask_until(&over, &live, ask), Some(Probed::default()));
+        assert_eq!(ask_until(&over, || false, ask), Some(Probed::default()));
+    }
+
+    #[test]
+    fn a_question_without_an_answer_is_noted_with_its_time() {
+        let over = AtomicBool::new(false);
+        let from_ns = sys::clock::monotonic_ns();
+        let probed = ask_until(
+            &over,
+            || true,
+            |id| {
+                over.store(id == 2, Ordering::Relaxed);
+                Ok(id == 0)
+            },
+        );
+        let probed = probed.unwrap();
+        assert_eq!((probed.asked, probed.answered()), (2, 1), "{probed:?}");
+        assert!(probed.late[0].start >= from_ns && probed.late[0].end <= sys::clock::monotonic_ns());
     }
 }

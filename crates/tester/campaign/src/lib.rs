@@ -12,6 +12,7 @@ pub mod certificate;
 mod checklist;
 mod detail;
 pub mod ladder;
+mod load_probe;
 mod loopback;
 mod plan;
 mod progress;

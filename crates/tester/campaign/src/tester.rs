@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use engine::pacer::{Model, Schedule};
 use engine::querylog::QueryLog;
-use engine::trial::{Circumstances, ColdCache, OwnFaults, conclude};
+use engine::trial::{Circumstances, ColdCache, OwnFaults, Validity, conclude};
 use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use measurer::kernel::Refusal;
@@ -20,6 +20,7 @@ use sys::link::device_to;
 
 use super::account::{Reading, Traffic, observation};
 use super::auth_probe::{self, Probed};
+use super::load_probe;
 use super::target::{Auth, Target};
 use super::watch::Watch;
 use lab::environment::Memory;
@@ -195,19 +196,21 @@ impl Tester {
         let spec = WorkloadSpec { first_name: self.next_name, ..target.workload.clone() };
         let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
-        let cold_cache = self.warm_up(&plan, auth, &workload).map_err(MeasureError::Io)?;
+        let cold_cache = self.warm_up(&plan, target, auth, &workload).map_err(MeasureError::Io)?;
         let started = SystemTime::now();
         let io = transport::check(self.backend, target.server).map_err(MeasureError::Backend)?;
         let device = device_to(target.server).ok();
         let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
-        let (measured, probed) =
-            auth_probe::beside(auth, target, &self.watch.live, || self.measure(&plan, auth, &workload));
+        let ((measured, probed), load) = load_probe::beside(target.pid, || {
+            auth_probe::beside(auth, target, &self.watch.live, || self.measure(&plan, auth, &workload))
+        });
         let measured = measured.map_err(MeasureError::Io)?;
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
         self.next_name = workload.first_name_after(measured.schedule.queries);
 
-        let circumstances = self.circumstances(target, &measured, (seen, traffic, probed), cold_cache);
+        let evidence = Circumstances { load, cold_cache, ..Circumstances::default() };
+        let circumstances = self.circumstances(target, &measured, (seen, traffic, probed), evidence);
         let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
         let Measured { schedule, stats, .. } = measured;
         let trial = Trial {
@@ -227,33 +230,31 @@ impl Tester {
         })
     }
 
-    /// The evidence beside the Measurer's counts.
+    /// The evidence beside the Measurer's counts, with what is known of it already.
     fn circumstances(
         &self,
         target: &Target,
         measured: &Measured,
         (seen, traffic, probed): (Seen, Option<Traffic>, Option<Probed>),
-        cold_cache: Option<ColdCache>,
+        known: Circumstances,
     ) -> Circumstances {
         // This back-end reads the device's counters itself, and a driver may count the answers that the
         // back-end takes among the dropped.
         let own_account = self.backend == Backend::Kernel;
-        let sent = measured.stats.sent;
+        let Measured { stats, schedule, .. } = measured;
         let (softnet_drops, discards) = seen.kernel_drops();
-        let length = (sent, engine::trial::duration_s(&measured.schedule, &measured.stats));
-        let port = target.server.port();
+        let device_drops = if own_account { 0 } else { seen.own_device_drops(stats.send_errors) };
+        let answers = if target.validity == Validity::Compat { stats.valid_compat } else { stats.valid };
+        let counts = (stats.sent, answers);
+        let duration_s = engine::trial::duration_s(schedule, stats);
+        let traffic = (&seen, traffic, probed.as_ref());
         Circumstances {
-            own: OwnFaults {
-                socket_drops: measured.socket_drops,
-                wrong_queue: measured.wrong_queue,
-                device_drops: if own_account { 0 } else { seen.own_device_drops(measured.stats.send_errors) },
-                send_error: measured.send_error.as_ref().map(ToString::to_string),
-                interrupted: measured.interrupted,
-            },
-            cold_cache,
-            observation: Some(observation((&seen, traffic, probed), length, port)),
+            own: OwnFaults { device_drops, ..own_faults(measured) },
+            observation: Some(observation(traffic, counts, duration_s, target.server.port())),
             softnet_drops,
             device_discards: if own_account { 0 } else { discards },
+            auth_late: probed.map(|probed| probed.late).unwrap_or_default(),
+            ..known
         }
     }
 
@@ -346,6 +347,7 @@ impl Tester {
     fn warm_up(
         &self,
         plan: &Plan,
+        target: &Target,
         auth: Option<&Auth>,
         workload: &Workload,
     ) -> io::Result<Option<ColdCache>> {
@@ -358,15 +360,19 @@ impl Tester {
             log: false,
             ..*plan
         };
-        let mut without = 0;
+        let mut cold = None;
         for _ in 0..WARM_UP_ROUNDS {
             let measured = self.measure(&plan, auth, &warm_up)?;
-            without = measured.stats.sent.max(queries) - measured.stats.valid;
+            let own = Circumstances { own: own_faults(&measured), ..Circumstances::default() };
+            // The same rules tell whose fault it was that hold for a trial.
+            let judged = conclude(&measured.schedule, &measured.stats, &own, &target.limits, target.validity);
+            let without = queries.saturating_sub(target.validity.counted(&judged));
             if without == 0 || measured.interrupted {
                 return Ok(None);
             }
+            cold = Some(ColdCache { queries, without, tester_fault: judged.void });
         }
-        Ok(Some(ColdCache { queries, without }))
+        Ok(cold)
     }
 
     fn measure(&self, plan: &Plan, auth: Option<&Auth>, workload: &Workload) -> io::Result<Measured> {
@@ -387,5 +393,16 @@ impl Tester {
     /// Whether the user asked to end.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What the Measurer knows of its own losses.
+fn own_faults(measured: &Measured) -> OwnFaults {
+    OwnFaults {
+        socket_drops: measured.socket_drops,
+        wrong_queue: measured.wrong_queue,
+        device_drops: 0,
+        send_error: measured.send_error.as_ref().map(ToString::to_string),
+        interrupted: measured.interrupted,
     }
 }

@@ -361,6 +361,9 @@ impl Lane {
             }
             Err(defect) => {
                 self.stats.note_invalid(defect, expected.address());
+                if compat {
+                    self.stats.note_compat_alone(due_ns);
+                }
                 self.log_answer(own, at_ns, Class::Invalid, &header);
             }
         }

@@ -2,6 +2,7 @@
 
 mod import;
 mod seconds;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,9 +15,13 @@ use crate::querylog::QueryLog;
 use record::limits::WINDOW_DEVIATION;
 use record::{Answers, Experiments, Interval, Latency, ScheduleError, Window, Windows};
 use seconds::Second;
+pub use windows::{Pause, WINDOW_NS};
+use windows::{WINDOWS_PER_SECOND, windows_of};
 
 /// A millisecond in ns.
 const MS_NS: u64 = 1_000_000;
+/// Of loads that come in bursts, a query sent so late, in ns, was displaced: half a window.
+const TARDY_NS: u64 = WINDOW_NS / 2;
 /// The longest latency that a histogram holds, in ns: longer ones are counted as this.
 const HISTOGRAM_MAX_NS: u64 = 100 * SECOND_NS;
 
@@ -70,13 +75,21 @@ pub struct Stats {
     /// Counted only where the schedule has no closed form.
     due_by_ms: Vec<u32>,
     by_second: Vec<Second>,
+    /// Valid answers by the window of [`WINDOW_NS`] that their queries were due in.
+    valid_by_window: Vec<u32>,
+    /// Likewise wrong answers that dns64perf++ takes for valid; empty before the first one.
+    compat_by_window: Vec<u32>,
+    /// Of loads that come in bursts: the queries sent after [`TARDY_NS`], by window, less those due in it.
+    tardy_by_window: Vec<i32>,
 }
 
 impl Stats {
     /// Empty ones for a trial.
     pub fn new(schedule: Schedule) -> Self {
         let duration_ns = schedule.end_ns() - schedule.start_ns;
-        let windows = (duration_ns.div_ceil(MS_NS) + 1) as usize;
+        let by_ms = (duration_ns.div_ceil(MS_NS) + 1) as usize;
+        let windows = windows_of(duration_ns);
+        let bursts = matches!(schedule.model, Model::Burst { .. } | Model::Replay(_));
         let histogram = || {
             // Three digits of 1 ns to 100 s: the bounds are valid for the crate.
             Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, 3).expect("constant bounds")
@@ -105,16 +118,19 @@ impl Stats {
             log: None,
             schedule,
             // What is sent after the end of the schedule falls into the last, open window.
-            sent_by_ms: vec![0; windows],
-            due_by_ms: vec![0; if schedule.is_closed_form() { 0 } else { windows }],
-            by_second: vec![Second::EMPTY; duration_ns.div_ceil(SECOND_NS) as usize],
+            sent_by_ms: vec![0; by_ms],
+            due_by_ms: vec![0; if schedule.is_closed_form() { 0 } else { by_ms }],
+            by_second: vec![Second::EMPTY; windows.div_ceil(WINDOWS_PER_SECOND)],
+            valid_by_window: vec![0; windows],
+            compat_by_window: Vec::new(),
+            tardy_by_window: vec![0; if bursts { windows + 1 } else { 0 }],
         }
     }
 
     /// About how much memory [`Stats::new`] allocates for a schedule, in octets.
     pub fn memory_octets(schedule: &Schedule) -> u64 {
         let duration_ns = schedule.end_ns() - schedule.start_ns;
-        2 * (duration_ns / MS_NS) * size_of::<u32>() as u64
+        2 * (duration_ns / MS_NS + duration_ns / WINDOW_NS) * size_of::<u32>() as u64
             + duration_ns / SECOND_NS * size_of::<Second>() as u64
     }
 
@@ -135,7 +151,11 @@ impl Stats {
     #[inline]
     pub fn note_sent(&mut self, due_ns: u64, now_ns: u64) {
         self.sent += 1;
-        self.lateness_ns.saturating_record(now_ns.saturating_sub(due_ns));
+        let lateness_ns = now_ns.saturating_sub(due_ns);
+        self.lateness_ns.saturating_record(lateness_ns);
+        if lateness_ns >= TARDY_NS {
+            self.note_tardy(due_ns, now_ns);
+        }
         let window = (now_ns.saturating_sub(self.schedule.start_ns) / MS_NS) as usize;
         let last = self.sent_by_ms.len() - 1;
         self.sent_by_ms[window.min(last)] += 1;
@@ -155,7 +175,11 @@ impl Stats {
         self.latency_ns.saturating_record(latency_ns);
         self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
         self.latency_from_send_ns.saturating_record(latency_ns.saturating_sub(lateness_ns));
-        if let Some(second) = self.second(due_ns) {
+        let window = self.window_at(due_ns);
+        if let Some(count) = self.valid_by_window.get_mut(window) {
+            *count += 1;
+        }
+        if let Some(second) = self.by_second.get_mut(window / WINDOWS_PER_SECOND) {
             second.note_valid(latency_ns);
         }
     }
@@ -163,14 +187,10 @@ impl Stats {
     /// Notes the RCODE of an answer in time.
     #[inline]
     pub(crate) fn note_rcode(&mut self, due_ns: u64, rcode: u8) {
-        if let Some(second) = self.second(due_ns) {
+        let second = self.window_at(due_ns) / WINDOWS_PER_SECOND;
+        if let Some(second) = self.by_second.get_mut(second) {
             second.note_rcode(rcode);
         }
-    }
-
-    #[inline]
-    fn second(&mut self, due_ns: u64) -> Option<&mut Second> {
-        self.by_second.get_mut(((due_ns - self.schedule.start_ns) / SECOND_NS) as usize)
     }
 
     /// Notes an answer in time that is wrong.
@@ -225,6 +245,10 @@ impl Stats {
         for (own, others) in self.by_second.iter_mut().zip(&other.by_second) {
             own.merge(others);
         }
+        add(&mut self.valid_by_window, &other.valid_by_window);
+        self.compat_by_window.resize(self.compat_by_window.len().max(other.compat_by_window.len()), 0);
+        add(&mut self.compat_by_window, &other.compat_by_window);
+        add(&mut self.tardy_by_window, &other.tardy_by_window);
         match (&mut self.log, other.log) {
             (Some(own), Some(others)) => own.merge(others),
             (own, others) => *own = own.take().or(others),
@@ -263,10 +287,11 @@ impl Stats {
     /// The trial by seconds.
     pub fn series(&self) -> Vec<Interval> {
         let start_ns = self.schedule.start_ns;
-        self.by_second
-            .iter()
+        self.valid_by_window
+            .chunks(WINDOWS_PER_SECOND)
             .enumerate()
-            .map(|(second, &Second { valid, .. })| {
+            .map(|(second, valid)| {
+                let valid = valid.iter().map(|&count| u64::from(count)).sum();
                 let from = second as u64 * SECOND_NS;
                 let due = self.due_between(start_ns + from, start_ns + from + SECOND_NS);
                 let ms = (from / MS_NS) as usize;
@@ -294,7 +319,7 @@ impl Stats {
     /// late.
     pub fn displaced(&self) -> u64 {
         if matches!(self.schedule.model, Model::Burst { .. } | Model::Replay(_)) {
-            return self.lateness_ns.count_between(5 * MS_NS, HISTOGRAM_MAX_NS);
+            return self.lateness_ns.count_between(TARDY_NS, HISTOGRAM_MAX_NS);
         }
         let after_the_end = u64::from(self.sent_by_ms[self.sent_by_ms.len() - 1]);
         self.counts(10).map(|(sent, due)| sent.saturating_sub(due + 1)).sum::<u64>() + after_the_end
@@ -313,19 +338,13 @@ impl Stats {
     /// A window is uneven only if it is off by more than one query, which a query sent a moment late can
     /// make.
     fn window(&self, length_ms: usize) -> Window {
-        let nominal = self.schedule.rate_qps as f64 * length_ms as f64 / 1000.0;
-        let whole_of = |due: u64| match self.schedule.model {
-            Model::Steps(_) | Model::Ramp { .. } => due.max(1) as f64,
-            // Where hardly any query is due, one that is a moment late would count for much.
-            Model::Replay(_) => nominal.max(due as f64),
-            _ => nominal,
-        };
+        let nominal = self.nominal(length_ms);
         let (mut worst_pct, mut squares, mut off, mut windows) = (0f64, 0f64, 0f64, 0f64);
         let (mut fewest, mut total, mut most) = (u64::MAX, 0, 0);
         for (sent, due) in self.counts(length_ms) {
             (fewest, total, most) = (fewest.min(sent), total + sent, most.max(sent));
             let deviation = sent.abs_diff(due) as f64;
-            let whole = whole_of(due);
+            let whole = self.whole(due, length_ms);
             worst_pct = worst_pct.max(deviation / whole * 100.0);
             off += f64::from(u8::from((deviation - 1.0) / whole * 100.0 > WINDOW_DEVIATION.value));
             squares += deviation * deviation;
@@ -341,6 +360,21 @@ impl Stats {
             fewest,
             mean: total as f64 / windows,
             most,
+        }
+    }
+
+    /// The queries of a window of so many milliseconds at the average rate.
+    fn nominal(&self, length_ms: usize) -> f64 {
+        self.schedule.rate_qps as f64 * length_ms as f64 / 1000.0
+    }
+
+    /// What the deviation of such a window is a share of, where so many queries are due in it.
+    fn whole(&self, due: u64, length_ms: usize) -> f64 {
+        match self.schedule.model {
+            Model::Steps(_) | Model::Ramp { .. } => due.max(1) as f64,
+            // Where hardly any query is due, one that is a moment late would count for much.
+            Model::Replay(_) => self.nominal(length_ms).max(due as f64),
+            _ => self.nominal(length_ms),
         }
     }
 

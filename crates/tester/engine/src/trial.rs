@@ -1,11 +1,12 @@
 //! A trial in the record: its counts, where its queries were lost, and the verdict on it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::matcher::rcode_name;
 use crate::pacer::{SECOND_NS, Schedule};
 use crate::stats::Stats;
-use crate::verdict::{Evidence, Limits, judge};
+use crate::verdict::{Evidence, Limits, disturbances, disturbances_in_record, judge};
 use record::{LossPlace, Observation, Trial};
 
 /// Which answers count.
@@ -57,12 +58,40 @@ pub struct OwnFaults {
 }
 
 /// Names that were to be cached and were not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColdCache {
     /// Names asked before the trial.
     pub queries: u64,
     /// Of these, without a valid answer in time.
     pub without: u64,
+    /// What the Tester's own counters showed that makes the failure the Tester's; `None`: it is the server's.
+    pub tester_fault: Option<String>,
+}
+
+/// The processor time that others took in a short part of a trial. The instants are on the schedule's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadSample {
+    /// Its start in ns.
+    pub from_ns: u64,
+    /// Its end in ns.
+    pub until_ns: u64,
+    /// What the hypervisor took, all processors, in ns.
+    pub steal_ns: u64,
+    /// What programs used that are neither Tester nor server, all processors, in ns; `None` where the
+    /// server's process is not known, whose work would look like theirs.
+    pub other_programs_ns: Option<u64>,
+}
+
+impl LoadSample {
+    /// Its length in ns.
+    pub fn length_ns(&self) -> u64 {
+        self.until_ns.saturating_sub(self.from_ns)
+    }
+
+    /// What is known of the time of other programs, in ns.
+    pub(crate) fn foreign_ns(&self) -> u64 {
+        self.other_programs_ns.unwrap_or(0)
+    }
 }
 
 /// What befell a trial beside what the Measurer counted; nothing where nobody looked.
@@ -74,6 +103,11 @@ pub struct Circumstances {
     pub cold_cache: Option<ColdCache>,
     /// What the counters of the machine, of the server and of the AuthDNS showed.
     pub observation: Option<Observation>,
+    /// What others used of the processors, in the order of time; without samples their load excuses nothing.
+    pub load: Vec<LoadSample>,
+    /// From when until when each question to the AuthDNS waited that had no answer in its time, in ns on the
+    /// schedule's clock.
+    pub auth_late: Vec<Range<u64>>,
     /// Packets that the kernel dropped before any socket, without those that the device of the queries counts
     /// as its own.
     pub softnet_drops: u64,
@@ -95,6 +129,9 @@ pub fn conclude(
         observation: circumstances.observation.clone(),
         ..counts(schedule, stats, validity)
     };
+    let failures = failures(&trial, stats, validity);
+    let spans =
+        failures.as_ref().map_or_else(Vec::new, |_| disturbances(schedule, stats, circumstances, limits));
     let verdict = judge(
         &Evidence {
             trial: &trial,
@@ -103,10 +140,25 @@ pub fn conclude(
             starved: stats.starved,
             ran_out: stats.ran_out.as_deref(),
             circumstances,
+            failures: failures.as_deref(),
+            disturbances: &spans,
         },
         limits,
     );
-    Trial { outcome: verdict.outcome, cause: verdict.cause, void: verdict.reason, ..trial }
+    Trial {
+        outcome: verdict.outcome,
+        cause: verdict.cause,
+        void: verdict.reason,
+        disturbances: disturbances_in_record(&spans, failures.as_deref().unwrap_or_default()),
+        ..trial
+    }
+}
+
+/// The failures of each window of 10 ms, if there are any and the windows hold all of them.
+fn failures(trial: &Trial, stats: &Stats, validity: Validity) -> Option<Vec<u32>> {
+    let failed = trial.scheduled.checked_sub(validity.counted(trial)).filter(|&failed| failed > 0)?;
+    let failures = stats.failures(validity == Validity::Compat);
+    (failures.iter().map(|&count| u64::from(count)).sum::<u64>() == failed).then_some(failures)
 }
 
 /// What the Measurer counted.

@@ -260,6 +260,8 @@ fn a_busy_child_is_seen_on_its_own_account() {
     assert!(server.cpu_ns > 50_000_000, "{seen:?}");
     assert_eq!(server.hottest_thread.as_ref().map(|thread| thread.name.as_str()), Some("sh"));
     assert!(server.memory_octets > 0 && server.memory_peak_octets >= server.memory_octets);
-    let record = seen.to_record(1000, 53);
+    let record = seen.to_record((1000, 500), 53);
     assert!(record.dut_cpu_pct.unwrap() > 10.0 && record.dut_cpu_us_per_query.unwrap() > 50.0);
+    let twice = record.dut_cpu_us_per_query.map(|each| 2.0 * each);
+    assert_eq!(record.dut_cpu_us_per_answer, twice, "every second query had an answer");
 }

@@ -66,6 +66,14 @@ pub const UNEVEN_WINDOWS: Limit = Limit {
     decides: "above it in windows of 10 ms the trial is void (not with bursts), in windows of 100 ms a self-test fails",
     source: "own; of the 100 windows of a second one pause may spoil two",
 };
+/// How long a pause of the Tester may tell on the server.
+pub const AFTER_A_PAUSE: Limit = Limit {
+    name: "time after a pause",
+    value: 100.0,
+    unit: "% of the pause with its burst",
+    decides: "so long after a pause of the Tester, and 10 ms at least, a failure may be the pause's",
+    source: "own; a burst fills the server's queue, and a server that keeps up empties the queue while it is idle for as long",
+};
 /// The time that the AuthDNS has for an answer.
 pub const AUTH_ANSWER: Limit = Limit {
     name: "answer of the AuthDNS",
@@ -87,7 +95,7 @@ pub const AUTH_LATE_ANSWERS: Limit = Limit {
     name: "late answers of the AuthDNS, number",
     value: 2.0,
     unit: "answers",
-    decides: "from here on, with the share below, the AuthDNS was slow: a failure is void",
+    decides: "from here on, with the share below, the AuthDNS was slow: a failure at that time is void",
     source: "own; a single one may be a pause of the whole machine",
 };
 /// Such a share of late answers proves it.
@@ -95,7 +103,7 @@ pub const AUTH_LATE_SHARE: Limit = Limit {
     name: "late answers of the AuthDNS, share",
     value: 1.0,
     unit: "% of the questions",
-    decides: "from here on, with the number above, the AuthDNS was slow: a failure is void",
+    decides: "from here on, with the number above, the AuthDNS was slow: a failure at that time is void",
     source: "own; fewer prove nothing",
 };
 /// A thread of the server at its limit.
@@ -127,7 +135,7 @@ pub const FOREIGN_LOAD: Limit = Limit {
     name: "other programs",
     value: 20.0,
     unit: "% of a processor",
-    decides: "from here on other load is the cause, and a failure is void, where the server's process is known",
+    decides: "from here on, in the half second around it, a tenth of a second is loaded, where the server's process is known: a failure in it may be the load's",
     source: "own; one value for the verdict and the cause, so that no trial counts as failed and is blamed on other load",
 };
 /// The hypervisor's part during a trial.
@@ -135,8 +143,16 @@ pub const STEAL: Limit = Limit {
     name: "steal",
     value: 5.0,
     unit: "% of a processor",
-    decides: "from here on other load is the cause, and a failure is void",
+    decides: "from here on, in the half second around it, a tenth of a second is loaded: a failure in it may be the load's",
     source: "own; likewise",
+};
+/// Samples that the two limits above are applied to together.
+pub const LOAD_SAMPLES: Limit = Limit {
+    name: "samples of the load",
+    value: 5.0,
+    unit: "tenths of a second",
+    decides: "the load of a tenth of a second is the mean of so many around it",
+    source: "own; the kernel counts processor time in hundredths of a second, of which a tenth has too few",
 };
 /// Other programs' load before a measurement.
 pub const FOREIGN_LOAD_WARNING: Limit = Limit {
@@ -180,12 +196,13 @@ pub const VOIDS_IN_A_ROW: Limit = Limit {
 };
 
 /// All limits, in the order of the documentation.
-pub const TABLE: [&Limit; 19] = [
+pub const TABLE: [&Limit; 21] = [
     &LATENESS_P999,
     &LATENESS_MAX,
     &LATENESS_IN_TRIAL,
     &WINDOW_DEVIATION,
     &UNEVEN_WINDOWS,
+    &AFTER_A_PAUSE,
     &AUTH_ANSWER,
     &SELFTEST_RATE,
     &AUTH_LATE_ANSWERS,
@@ -195,6 +212,7 @@ pub const TABLE: [&Limit; 19] = [
     &PATH_SHARE,
     &FOREIGN_LOAD,
     &STEAL,
+    &LOAD_SAMPLES,
     &FOREIGN_LOAD_WARNING,
     &STEAL_WARNING,
     &WORKER_BUSY,

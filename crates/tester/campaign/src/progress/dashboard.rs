@@ -156,7 +156,7 @@ impl Reading {
         let counts = self.counts.since(last.counts);
         let elapsed_s = (self.at - last.at).as_secs_f64().max(1e-3);
         let buckets = std::array::from_fn(|at| self.latency[at].saturating_sub(last.latency[at]));
-        let machine = self.machine.since(&last.machine).to_record(counts.sent, port);
+        let machine = self.machine.since(&last.machine).to_record((counts.sent, counts.valid), port);
         Pulse {
             rates: [counts.sent, counts.valid].map(|count| count as f64 / elapsed_s),
             latencies_ns: [0.5, 0.9, 0.99, 0.999].map(|quantile| within_ns(&buckets, quantile)),

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::{MS_NS, Stats};
-use crate::pacer::{SECOND_NS, Schedule};
+use super::{MS_NS, Stats, WINDOW_NS};
+use crate::pacer::Schedule;
 
 impl Stats {
     /// The number of windows of 1 ms that a schedule is counted in; the last one is open.
@@ -37,17 +37,18 @@ impl Stats {
         self.latency_from_send_ns.saturating_record_n(latency_ns, answers);
     }
 
-    /// Counts valid answers by the second that their queries were due in: `valid_among` says how many there
-    /// are among the queries of these numbers.
-    pub fn count_by_second(&mut self, mut valid_among: impl FnMut(Range<u64>) -> u64) {
-        let (start_ns, last) = (self.schedule.start_ns, self.by_second.len().saturating_sub(1));
+    /// Counts valid answers by the window of 10 ms that their queries were due in: `valid_among` says how many
+    /// there are among the queries of these numbers.
+    pub fn count_by_window(&mut self, mut valid_among: impl FnMut(Range<u64>) -> u64) {
+        let last = self.valid_by_window.len().saturating_sub(1);
         let mut first = 0;
-        for second in 0..self.by_second.len() {
-            let end_ns = start_ns + (second as u64 + 1) * SECOND_NS;
-            // What is due at the very end of a second belongs to the next one.
+        for window in 0..self.valid_by_window.len() {
+            let end_ns = self.schedule.start_ns + (window as u64 + 1) * WINDOW_NS;
+            // What is due at the very end of a window belongs to the next one.
             let end =
-                if second == last { self.schedule.queries } else { self.schedule.due_count(end_ns - 1) };
-            self.by_second[second].valid += valid_among(first..end);
+                if window == last { self.schedule.queries } else { self.schedule.due_count(end_ns - 1) };
+            let valid = u32::try_from(valid_among(first..end)).unwrap_or(u32::MAX);
+            self.valid_by_window[window] = self.valid_by_window[window].saturating_add(valid);
             first = end;
         }
     }
@@ -74,8 +75,9 @@ mod tests {
                 imported.add_latency_from_send(950, 1);
             }
         }
-        imported.count_by_second(|numbers| numbers.filter(|&n| is_valid(n)).count() as u64);
+        imported.count_by_window(|numbers| numbers.filter(|&n| is_valid(n)).count() as u64);
         assert_eq!(single.series(), imported.series());
+        assert_eq!(single.failures(false), imported.failures(false));
         assert_eq!(single.windows(), imported.windows());
         assert_eq!((single.sent, single.valid), (imported.sent, imported.valid));
         assert_eq!(single.latency_sum_ns, imported.latency_sum_ns);

@@ -8,6 +8,8 @@ pub use record::limits::TABLE as LIMITS;
 /// else.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
+    /// The timeout, in ns.
+    pub timeout_ns: u64,
     /// p99.9 of the lateness of the queries, in ns.
     pub lateness_p999_ns: u64,
     /// The lateness of any query, in ns.
@@ -38,6 +40,7 @@ impl Limits {
     /// Those of the table, for a timeout in ns.
     pub const fn for_timeout(timeout_ns: u64) -> Self {
         Self {
+            timeout_ns,
             lateness_p999_ns: table::LATENESS_P999.of_ns(timeout_ns),
             lateness_max_ns: table::LATENESS_MAX.of_ns(timeout_ns),
             lateness_in_trial_pct: table::LATENESS_IN_TRIAL.value,

@@ -5,6 +5,7 @@
 //! comes from the causes of its trials ([`bottleneck()`]).
 
 mod bottleneck;
+mod disturbance;
 mod limits;
 mod server;
 mod tester;
@@ -15,6 +16,8 @@ use record::number::count as grouped;
 use record::{Bottleneck, Cause, LossPlace, Observation, Outcome, Trial};
 
 pub use bottleneck::bottleneck;
+pub use disturbance::Span;
+pub(crate) use disturbance::{disturbances, disturbances_in_record};
 pub use limits::{LIMITS, Limits};
 pub use tester::fell_behind;
 
@@ -37,6 +40,11 @@ pub struct Evidence<'a> {
     pub ran_out: Option<&'a str>,
     /// What else befell the trial.
     pub circumstances: &'a Circumstances,
+    /// Of each window of 10 ms: the queries due in it without an answer that counts; `None` where that is not
+    /// known, so that no disturbance can be shown to have met a failure.
+    pub failures: Option<&'a [u32]>,
+    /// Where in time something else than the server may have made queries fail.
+    pub disturbances: &'a [Span],
 }
 
 /// What became of a trial.
@@ -57,6 +65,8 @@ enum Weight {
     Tells,
     /// A failure may not be the server's: it is void. A pass stands, for it was made harder.
     Excuses,
+    /// The server failed before the trial: it counts as failed, whatever came of its queries.
+    Fails,
     /// The trial was not the one asked for: it is void in any case.
     Spoils,
     /// The Tester lost queries or answers itself: the trial is void in any case.
@@ -101,16 +111,18 @@ const RULES: [Rule; 19] = [
 pub fn judge(evidence: &Evidence<'_>, limits: &Limits) -> Verdict {
     let failed = !evidence.is_complete();
     let findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(evidence, limits)).collect();
-    let bearing = || findings.iter().filter(|finding| failed || finding.weight >= Weight::Spoils);
+    let bearing = || findings.iter().filter(|finding| failed || finding.weight >= Weight::Fails);
     // The first of equally heavy ones.
     let heaviest = bearing().rev().max_by_key(|finding| finding.weight);
-    let voiding = heaviest.filter(|finding| finding.weight > Weight::Tells);
-    let outcome = match voiding {
-        Some(_) => Outcome::Void,
-        None if failed => Outcome::Fail,
-        None => Outcome::Pass,
+    let (outcome, decides) = match heaviest.map(|finding| (finding, finding.weight)) {
+        Some((finding, Weight::Fails)) => (Outcome::Fail, Some(finding)),
+        Some((_, Weight::Excuses | Weight::Spoils | Weight::OwnLoss)) => (Outcome::Void, None),
+        _ if failed => (Outcome::Fail, None),
+        _ => (Outcome::Pass, None),
     };
-    let first = bearing().next().map(|finding| (finding.cause.clone(), finding.text.as_str()));
+    let voiding = heaviest.filter(|_| outcome == Outcome::Void);
+    let first = decides.or_else(|| bearing().next());
+    let first = first.map(|finding| (finding.cause.clone(), finding.text.as_str()));
     let cause = first.or_else(|| failed.then(|| (Cause::Unattributed, evidence.silence())));
     Verdict {
         outcome,
@@ -118,17 +130,16 @@ pub fn judge(evidence: &Evidence<'_>, limits: &Limits) -> Verdict {
             cause,
             evidence: format!("at {} q/s: {text}", grouped(evidence.trial.rate_qps)),
         }),
-        reason: voiding.map(|finding| reason(finding, &findings)),
+        reason: voiding.map(|finding| reason(finding, server::load(evidence, limits))),
     }
 }
 
 /// The reason of a void trial, with the load of others beside, if there was any.
-fn reason(of: &Finding, findings: &[Finding]) -> String {
-    let others = findings.iter().find(|finding| finding.cause == Cause::OtherLoad);
-    match (&of.cause, others) {
+fn reason(of: &Finding, load: Option<String>) -> String {
+    match (&of.cause, load) {
         (Cause::OtherLoad, _) => format!("the machine was not the server's alone: {}", of.text),
         (Cause::Interrupted, _) | (_, None) => of.text.clone(),
-        (_, Some(others)) => format!("{} ({})", of.text, others.text),
+        (_, Some(load)) => format!("{} ({load})", of.text),
     }
 }
 
@@ -141,6 +152,21 @@ impl Evidence<'_> {
     /// The queries without an answer that counts.
     fn failed(&self) -> u64 {
         self.trial.scheduled.saturating_sub(self.validity.counted(self.trial))
+    }
+
+    /// The failures that no disturbance of these causes explains: all of them where it is not known when they
+    /// happened.
+    fn unexplained(&self, causes: &[Cause]) -> u64 {
+        let failures =
+            self.failures.map(|failures| disturbance::unexplained(failures, self.disturbances, causes));
+        failures.unwrap_or_else(|| self.failed())
+    }
+
+    /// Datagrams dropped at the AuthDNS's sockets and by the device of the queries. The counters are read
+    /// before and after a trial, so that they tell how many and not when.
+    fn dropped(&self) -> (u64, u64) {
+        let auth = self.seen().and_then(|seen| seen.auth_socket_drops).unwrap_or(0);
+        (auth, self.circumstances.device_discards)
     }
 
     /// The queries lost at these places.

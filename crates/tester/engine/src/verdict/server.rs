@@ -2,7 +2,7 @@
 //! other load.
 
 use record::number::{count as grouped, plural};
-use record::{Cause, LossPlace};
+use record::{Cause, LossPlace, Observation};
 
 use super::tester::may_have_caused;
 use super::{Evidence, Finding, Limits, Weight};
@@ -46,7 +46,9 @@ pub(super) fn auth_slow(evidence: &Evidence<'_>, limits: &Limits) -> Option<Find
     let seen = evidence.seen()?;
     let (asked, late) = (seen.auth_probes?, seen.auth_probes_late?);
     let share = late as f64 * 100.0 >= asked as f64 * limits.auth_late_pct;
-    (late >= limits.auth_late_answers && share).then(|| {
+    let (auth, device) = evidence.dropped();
+    let left = evidence.unexplained(&[Cause::TesterCpu, Cause::AuthDns]);
+    (late >= limits.auth_late_answers && share && left <= auth.saturating_add(device)).then(|| {
         let text = format!(
             "the AuthDNS was slow: {late} of {asked} questions to the AuthDNS beside the trial had no answer after a quarter of the timeout"
         );
@@ -57,27 +59,30 @@ pub(super) fn auth_slow(evidence: &Evidence<'_>, limits: &Limits) -> Option<Find
 /// What the AuthDNS and the device of the queries dropped, with the Measurer's pauses, may have made every
 /// failure.
 pub(super) fn drops(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
-    let auth = evidence.seen().and_then(|seen| seen.auth_socket_drops).unwrap_or(0);
-    let device = evidence.circumstances.device_discards;
-    let (failed, displaced) = (evidence.failed(), evidence.trial.displaced);
-    let excused = displaced.saturating_add(auth).saturating_add(device);
-    (failed > 0 && auth.max(device) > 0 && failed <= excused).then(|| {
+    let (auth, device) = evidence.dropped();
+    let left = evidence.unexplained(&[Cause::TesterCpu]);
+    (evidence.failed() > 0 && auth.max(device) > 0 && left <= auth.saturating_add(device)).then(|| {
         let dropped = [("the AuthDNS's sockets", auth), ("the device of the queries", device)];
         let dropped = dropped.iter().filter(|(_, drops)| *drops > 0);
         let dropped: String = dropped.map(|(who, drops)| format!(", {who} dropped {drops}")).collect();
         let cause = if auth > 0 { Cause::AuthDns } else { Cause::Kernel };
-        excuses(cause, may_have_caused(failed, displaced, &dropped))
+        excuses(cause, may_have_caused(evidence, &dropped))
     })
 }
 
-/// A server that has to look up names that should be in its cache does more than it was to do.
+/// A server that has to look up names that should be in its cache does more than it was to do. That it did not
+/// answer them is a failure of the server, unless the Tester's own counters of the warm-up show another.
 pub(super) fn cold_cache(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
-    let cold = evidence.circumstances.cold_cache?;
+    let cold = evidence.circumstances.cold_cache.as_ref()?;
     let text = format!(
         "the cache could not be warmed: {} of {} queries got no valid answer in time beforehand",
         cold.without, cold.queries
     );
-    Some(Finding { cause: Cause::ColdCache, weight: Weight::Spoils, text })
+    let (weight, text) = match &cold.tester_fault {
+        Some(fault) => (Weight::Spoils, format!("{text} ({fault})")),
+        None => (Weight::Fails, text),
+    };
+    Some(Finding { cause: Cause::ColdCache, weight, text })
 }
 
 /// Several sockets share the port, and one thread has all the work.
@@ -139,17 +144,41 @@ pub(super) fn path(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> 
     })
 }
 
-/// Other programs and the hypervisor. Of a server whose process is unknown the own work would look like that
-/// of other programs, so then only the hypervisor counts.
-pub(super) fn other_load(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
-    let seen = evidence.seen()?;
-    let foreign = seen.foreign_cpu_pct.filter(|_| seen.dut_cpu_pct.is_some()).unwrap_or(0.0);
-    let steal = seen.steal_pct.unwrap_or(0.0);
-    (foreign >= limits.foreign_load_pct || steal >= limits.steal_pct).then(|| {
+/// Other programs and the hypervisor, if queries failed while they used the processors, and nothing else than
+/// the Tester failed meanwhile.
+pub(super) fn other_load(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    let (auth, device) = evidence.dropped();
+    let without = evidence.unexplained(&[Cause::TesterCpu, Cause::AuthDns]);
+    let left = evidence.unexplained(&[Cause::TesterCpu, Cause::AuthDns, Cause::OtherLoad]);
+    (left < without && left <= auth.saturating_add(device)).then(|| {
+        let failed = evidence.failed();
         let text =
-            format!("other programs used {foreign:.0} % of a processor and the hypervisor took {steal:.1} %");
+            format!("{}; of {failed} failures {} were due meanwhile", load_text(evidence), without - left);
         excuses(Cause::OtherLoad, text)
     })
+}
+
+/// The load of others over the whole trial where it exceeds a limit: it stands beside the reason of a void
+/// trial.
+pub(super) fn load(evidence: &Evidence<'_>, limits: &Limits) -> Option<String> {
+    let seen = evidence.seen()?;
+    let steal = seen.steal_pct.unwrap_or(0.0);
+    (other_programs_pct(seen) >= limits.foreign_load_pct || steal >= limits.steal_pct)
+        .then(|| load_text(evidence))
+}
+
+fn load_text(evidence: &Evidence<'_>) -> String {
+    let foreign = evidence.seen().map_or(0.0, other_programs_pct);
+    let steal = evidence.seen().and_then(|seen| seen.steal_pct).unwrap_or(0.0);
+    format!("other programs used {foreign:.0} % of a processor and the hypervisor took {steal:.1} %")
+}
+
+/// The processor time of other programs. Interrupts are not theirs: the kernel works in them for the
+/// datagrams of the trial. Of a server whose process is unknown the own work would look like that of other
+/// programs, so then they count nothing.
+fn other_programs_pct(seen: &Observation) -> f64 {
+    let foreign = seen.foreign_cpu_pct.filter(|_| seen.dut_cpu_pct.is_some()).unwrap_or(0.0);
+    (foreign - seen.interrupt_pct.unwrap_or(0.0)).max(0.0)
 }
 
 pub(super) fn queueing(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {

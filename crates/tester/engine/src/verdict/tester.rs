@@ -92,20 +92,23 @@ pub fn fell_behind(trial: &Trial, limits: &Limits) -> bool {
         || trial.windows.ms100.off_pct > limits.uneven_windows_pct
 }
 
-/// Bursts after pauses of the Measurer may have made every failure: a queue that is full loses at most one
-/// query for each that comes at the wrong time.
+/// Bursts after pauses of the Measurer may have made every failure: the failures lie where the pauses do, and
+/// a queue that is full loses at most one query for each that comes at the wrong time.
 pub(super) fn pauses(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
-    let (failed, displaced) = (evidence.failed(), evidence.trial.displaced);
-    (failed > 0 && failed <= displaced).then(|| Finding {
+    let failed = evidence.failed();
+    (failed > 0 && evidence.unexplained(&[Cause::TesterCpu]) == 0).then(|| Finding {
         cause: Cause::TesterCpu,
         weight: Weight::Excuses,
-        text: may_have_caused(failed, displaced, ""),
+        text: may_have_caused(evidence, ""),
     })
 }
 
-pub(super) fn may_have_caused(failed: u64, displaced: u64, dropped: &str) -> String {
+pub(super) fn may_have_caused(evidence: &Evidence<'_>, dropped: &str) -> String {
+    let failed = evidence.failed();
+    let during = failed - evidence.unexplained(&[Cause::TesterCpu]).min(failed);
+    let displaced = evidence.trial.displaced;
     format!(
-        "the Tester may have caused it: {failed} queries failed, and its own pauses displaced {displaced}{dropped}"
+        "the Tester may have caused it: {failed} queries failed, {during} of them during its own pauses, which displaced {displaced}{dropped}"
     )
 }
 

@@ -3,7 +3,9 @@
 use super::*;
 use crate::pacer::{SECOND_NS, Schedule};
 use crate::stats::Stats;
-use crate::trial::{ColdCache, OwnFaults, conclude};
+use crate::trial::{ColdCache, LoadSample, OwnFaults, conclude};
+use proptest::prelude::*;
+use std::ops::Range;
 
 /// A trial of one second at 10,000 q/s; every query is answered at once.
 fn perfect() -> (Schedule, Stats) {
@@ -13,15 +15,61 @@ fn perfect() -> (Schedule, Stats) {
 /// The same with so many ns between the instant at which a query is due, counted from the start, and its
 /// sending.
 fn late_by(lateness_ns: impl Fn(u64) -> u64) -> (Schedule, Stats) {
-    let schedule = Schedule::new(1, 10_000, SECOND_NS);
+    counted(1, lateness_ns, |_| true)
+}
+
+/// The same for so many seconds, and only some of the queries, by their numbers, get an answer.
+fn counted(
+    seconds: u64,
+    lateness_ns: impl Fn(u64) -> u64,
+    is_answered: impl Fn(u64) -> bool,
+) -> (Schedule, Stats) {
+    let schedule = Schedule::new(1, 10_000, seconds * SECOND_NS);
     let mut stats = Stats::new(schedule);
     for n in 0..schedule.queries {
         let due = schedule.due_ns(n);
         stats.note_sent(due, due + lateness_ns(due - schedule.start_ns));
-        stats.note_valid(due, 0, due + 1000);
-        stats.valid_compat += 1;
+        if is_answered(n) {
+            stats.note_valid(due, 0, due + 1000);
+            stats.valid_compat += 1;
+        }
     }
     (schedule, stats)
+}
+
+/// A trial in which the queries of these numbers fail: 100 of them are due in a window of 10 ms.
+fn lossy(lost: Range<u64>) -> (Schedule, Stats) {
+    counted(1, |_| 0, |n| !lost.contains(&n))
+}
+
+const MS_NS: u64 = 1_000_000;
+
+/// Nothing is sent from one instant to the other, in ms; then all of it at once.
+fn pausing(from_ms: u64, until_ms: u64) -> impl Fn(u64) -> u64 {
+    move |due_ns| match due_ns {
+        due_ns if (from_ms * MS_NS..until_ms * MS_NS).contains(&due_ns) => until_ms * MS_NS - due_ns,
+        _ => 0,
+    }
+}
+
+/// Ten samples of a tenth of a second, with what the hypervisor and other programs took in each, in ms.
+fn load(steal_ms: [u64; 10], other_programs_ms: [u64; 10]) -> Circumstances {
+    let sample = |at: usize| LoadSample {
+        from_ns: 1 + at as u64 * 100 * MS_NS,
+        until_ns: 1 + (at as u64 + 1) * 100 * MS_NS,
+        steal_ns: steal_ms[at] * MS_NS,
+        other_programs_ns: Some(other_programs_ms[at] * MS_NS),
+    };
+    let mean = |of: [u64; 10]| of.iter().sum::<u64>() as f64 / 10.0;
+    Circumstances {
+        load: (0..10).map(sample).collect(),
+        ..seen(Observation {
+            steal_pct: Some(mean(steal_ms)),
+            foreign_cpu_pct: Some(mean(other_programs_ms)),
+            dut_cpu_pct: Some(1.0),
+            ..Observation::default()
+        })
+    }
 }
 
 fn verdict(
@@ -154,13 +202,9 @@ fn drops_of_the_own_device_void_a_trial_that_misses_answers() {
     }
 }
 
-/// A pause of 5 ms displaces 50 queries; all but `lost` are answered.
+/// A pause of 5 ms displaces 50 queries; all but so many are answered, of those from the pause on.
 fn after_a_pause(lost: u64) -> Trial {
-    let mut counted = late_by(|due_ns| match due_ns {
-        505_000_000..510_000_000 => 510_000_000 - due_ns,
-        _ => 0,
-    });
-    counted.1.valid -= lost;
+    let counted = counted(1, pausing(505, 510), |n| !(5050..5050 + lost).contains(&n));
     concluded(&counted, &Circumstances::default())
 }
 
@@ -187,8 +231,107 @@ fn a_pause_of_the_tester_excuses_as_many_failures_as_it_displaced_queries() {
     assert_eq!(passed.displaced, 49, "a deviation of one is rounding");
     let void = after_a_pause(49);
     assert_eq!(cause(&void), Cause::TesterCpu);
-    assert!(void.void.unwrap().contains("49 queries failed, and its own pauses displaced 49"));
+    let why = void.void.unwrap();
+    assert!(why.contains("49 queries failed, 49 of them during its own pauses, which displaced 49"), "{why}");
     assert_eq!(after_a_pause(50).outcome, Outcome::Fail);
+}
+
+/// A trial of 4 s with a pause, and with a timeout that is so long that no pause is too long for it; the
+/// queries of these numbers fail.
+fn with_pause((from_ms, until_ms): (u64, u64), lost: Range<u64>) -> Trial {
+    let counted = counted(4, pausing(from_ms, until_ms), |n| !lost.contains(&n));
+    verdict(&counted, &Circumstances::default(), 10 * SECOND_NS, Validity::Strict)
+}
+
+#[test]
+fn a_pause_excuses_no_failure_at_another_time() {
+    let at = |from: u64, lost: u64| with_pause((505, 525), from..from + lost);
+    // The pause shows in the windows 50 to 52, one before and three after it count with it.
+    for from in [4900, 5050, 5200, 5500] {
+        let void = at(from, 30);
+        assert_eq!((void.outcome, cause(&void)), (Outcome::Void, Cause::TesterCpu), "{from}");
+        let [of] = &void.disturbances[..] else { panic!("{:?}", void.disturbances) };
+        assert_eq!((of.from_s, of.until_s, of.failed, of.explains), (0.49, 0.56, 30, 149), "{of:?}");
+    }
+    for from in [0, 4870, 5590, 9000] {
+        let failed = at(from, 30);
+        assert_eq!((failed.outcome, failed.void.as_ref()), (Outcome::Fail, None), "{from}");
+        assert_eq!(cause(&failed), Cause::Unattributed, "nothing else was seen");
+    }
+    assert_eq!(at(9000, 1).disturbances, [], "nothing failed while it paused");
+}
+
+/// As with a pause at 0.5 s and losses at 1.5 s, whatever the load.
+#[test]
+fn at_any_load_a_pause_excuses_what_coincides() {
+    for model in ["constant", "poisson:7", "burst:100", "steps:5000,15000", "ramp:2000-18000"] {
+        let model: Model = model.parse().unwrap();
+        let schedule = Schedule::with_model(1, 10_000, 2 * SECOND_NS, model);
+        let outcome = |lost_ms: Range<u64>| {
+            let mut stats = Stats::new(schedule);
+            let mut cursor = crate::pacer::Cursor::new(schedule, 0, 1);
+            for _ in 0..schedule.queries {
+                let due_ns = cursor.next_ns();
+                let after_ns = due_ns - schedule.start_ns;
+                stats.note_due(due_ns);
+                stats.note_sent(due_ns, due_ns + pausing(500, 530)(after_ns));
+                if !lost_ms.contains(&(after_ns / MS_NS)) {
+                    stats.note_valid(due_ns, 0, due_ns + 1000);
+                }
+            }
+            let of = (schedule, stats);
+            let trial = verdict(&of, &Circumstances::default(), 10 * SECOND_NS, Validity::Strict);
+            assert!(trial.valid < trial.scheduled, "{model}");
+            trial.outcome
+        };
+        assert_eq!(outcome(505..520), Outcome::Void, "{model}");
+        assert_eq!(outcome(1500..1515), Outcome::Fail, "{model}");
+        assert_eq!(outcome(480..520), Outcome::Fail, "{model}: more than the pause explains");
+    }
+}
+
+proptest! {
+    /// Failures after any pause, and before it, are the server's; the more fail, the less is excused.
+    #[test]
+    fn no_pause_excuses_what_it_does_not_touch(
+        from_ms in 100u64..400,
+        length_ms in 6u64..60,
+        lost_at in 0u64..10_000,
+        lost in 1u64..600,
+    ) {
+        let until_ms = from_ms + length_ms;
+        let trial = with_pause((from_ms, until_ms), lost_at..lost_at + lost);
+        let (first_ms, last_ms) = (lost_at / 10, (lost_at + lost) / 10);
+        // The pause begins and ends within windows, of which one before and as many again after count.
+        let apart = last_ms + 20 < from_ms || first_ms > until_ms + length_ms + 40;
+        if apart || lost > 10 * length_ms {
+            prop_assert_eq!(trial.outcome, Outcome::Fail);
+        }
+        if first_ms >= from_ms && last_ms < until_ms && lost <= trial.displaced {
+            prop_assert_eq!(trial.outcome, Outcome::Void);
+        }
+        let explained: u64 = trial.disturbances.iter().map(|of| of.failed.min(of.explains)).sum();
+        prop_assert_eq!(trial.outcome == Outcome::Void, explained >= trial.scheduled - trial.valid);
+    }
+
+    /// Load excuses no more failures than were due in the time that it took, and none elsewhere.
+    #[test]
+    fn no_load_excuses_what_it_does_not_touch(at in 0usize..10, taken_ms in 0u64..100, lost in 1u64..2000) {
+        let mut steal_ms = [0; 10];
+        steal_ms[at] = taken_ms;
+        let first = at as u64 * 1000;
+        let lost = lost.min(10_000 - first);
+        let outcome = concluded(&lossy(first..first + lost), &load(steal_ms, [0; 10])).outcome;
+        if lost > taken_ms * 10 || taken_ms == 0 {
+            prop_assert_eq!(outcome, Outcome::Fail);
+        }
+        if taken_ms >= 25 && lost <= taken_ms * 10 {
+            prop_assert_eq!(outcome, Outcome::Void);
+        }
+        let elsewhere = (first + 5000) % 10_000;
+        let outcome = concluded(&lossy(elsewhere..elsewhere + 10), &load(steal_ms, [0; 10])).outcome;
+        prop_assert_eq!(outcome, Outcome::Fail);
+    }
 }
 
 #[test]
@@ -209,11 +352,11 @@ fn drops_of_the_authdns_excuse_as_many_failures() {
 
 #[test]
 fn one_late_answer_of_the_authdns_proves_nothing() {
-    let mut counted = perfect();
-    counted.1.valid -= 10;
     let outcome = |asked, late| {
         let probed = Observation { auth_probes: Some(asked), auth_probes_late: Some(late), ..answering() };
-        concluded(&counted, &seen(probed)).outcome
+        let waited = vec![100 * MS_NS..350 * MS_NS; late as usize];
+        let slow = Circumstances { auth_late: waited, ..seen(probed) };
+        concluded(&lossy(2000..2010), &slow).outcome
     };
     for (asked, late) in [(10, 2), (200, 2), (600, 600)] {
         assert_eq!(outcome(asked, late), Outcome::Void, "{late} of {asked}");
@@ -224,44 +367,120 @@ fn one_late_answer_of_the_authdns_proves_nothing() {
 }
 
 #[test]
+fn a_slow_authdns_excuses_what_may_have_waited_for_it() {
+    let probed = Observation { auth_probes: Some(20), auth_probes_late: Some(2), ..answering() };
+    let slow = Circumstances { auth_late: vec![500 * MS_NS + 1..550 * MS_NS + 1; 2], ..seen(probed) };
+    let outcome = |lost| verdict(&lossy(lost), &slow, SECOND_NS / 5, Validity::Strict).outcome;
+    // A query may have waited for 200 ms.
+    assert_eq!(outcome(3000..3010), Outcome::Void);
+    assert_eq!(outcome(5500..5510), Outcome::Void);
+    assert_eq!(outcome(2900..2910), Outcome::Fail);
+    assert_eq!(outcome(5590..5610), Outcome::Fail);
+    let untimed = Circumstances { auth_late: Vec::new(), ..slow.clone() };
+    assert_eq!(concluded(&lossy(5000..5010), &untimed).outcome, Outcome::Fail, "nobody knows when");
+}
+
+#[test]
 fn failures_under_other_load_are_void_and_passes_stand() {
-    let loaded = |pct, dut_cpu_pct| {
-        seen(Observation { foreign_cpu_pct: Some(pct), dut_cpu_pct, ..Observation::default() })
-    };
-    let mut counted = perfect();
-    assert_eq!(concluded(&counted, &loaded(60.0, Some(1.0))).outcome, Outcome::Pass);
-    counted.1.valid -= 10;
-    let void = concluded(&counted, &loaded(60.0, Some(1.0)));
+    let (quiet, early) = ([0; 10], [0, 60, 60, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(concluded(&perfect(), &load(quiet, early)).outcome, Outcome::Pass);
+    let void = concluded(&lossy(1500..1600), &load(quiet, early));
     assert_eq!((void.outcome, cause(&void)), (Outcome::Void, Cause::OtherLoad));
-    assert!(void.void.unwrap().contains("60 % of a processor"));
-    assert_eq!(concluded(&counted, &loaded(15.0, Some(1.0))).outcome, Outcome::Fail);
-    let unknown = concluded(&counted, &loaded(60.0, None));
-    assert_eq!(unknown.outcome, Outcome::Fail, "it may be the server's own work");
-    let stolen = Observation { steal_pct: Some(5.0), ..Observation::default() };
+    assert!(void.void.unwrap().contains("12 % of a processor"));
+    assert_eq!(concluded(&lossy(8000..8100), &load(quiet, early)).outcome, Outcome::Fail, "at another time");
+    let light = [0, 30, 30, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(concluded(&lossy(1500..1600), &load(quiet, light)).outcome, Outcome::Fail);
+    let unsampled = Circumstances { load: Vec::new(), ..load([50; 10], [60; 10]) };
+    assert_eq!(concluded(&lossy(1500..1600), &unsampled).outcome, Outcome::Fail, "nobody knows when");
+    let mut unknown = load(quiet, [60; 10]);
+    unknown.load.iter_mut().for_each(|sample| sample.other_programs_ns = None);
+    assert_eq!(
+        concluded(&lossy(1500..1600), &unknown).outcome,
+        Outcome::Fail,
+        "it may be the server's own work"
+    );
     let dropped =
-        Circumstances { own: OwnFaults { socket_drops: 1, ..OwnFaults::default() }, ..seen(stolen) };
-    let beside = concluded(&counted, &dropped).void.unwrap();
+        Circumstances { own: OwnFaults { socket_drops: 1, ..OwnFaults::default() }, ..load([5; 10], quiet) };
+    let beside = concluded(&lossy(1500..1600), &dropped).void.unwrap();
     assert!(beside.starts_with("the Tester dropped") && beside.ends_with("took 5.0 %)"), "{beside}");
 }
 
 #[test]
-fn a_cold_cache_voids_even_a_pass() {
-    let cold = Some(ColdCache { queries: 100, without: 3 });
-    let trial = concluded(&perfect(), &Circumstances { cold_cache: cold, ..Circumstances::default() });
-    assert_eq!((trial.outcome, cause(&trial)), (Outcome::Void, Cause::ColdCache));
-    assert!(trial.void.unwrap().contains("3 of 100 queries"));
+fn steal_excuses_as_many_failures_as_were_due_in_the_time_it_took() {
+    let stolen = load([0, 0, 0, 30, 0, 0, 0, 0, 0, 0], [0; 10]);
+    for (lost, outcome) in [
+        (3000..3300, Outcome::Void),
+        (3000..3301, Outcome::Fail),
+        // Into the time after it, and beyond.
+        (4200..4300, Outcome::Void),
+        (4200..4301, Outcome::Fail),
+        (2900..3000, Outcome::Void),
+        (2890..3000, Outcome::Fail),
+    ] {
+        assert_eq!(concluded(&lossy(lost.clone()), &stolen).outcome, outcome, "{lost:?}");
+    }
+    // With a pause of the Tester beside: each has its own failures.
+    let both = |n: u64| !(3000..3200).contains(&n) && !(7050..7090).contains(&n);
+    let paused = counted(1, pausing(705, 710), both);
+    assert_eq!(concluded(&paused, &stolen).outcome, Outcome::Void);
+    assert_eq!(concluded(&paused, &Circumstances::default()).outcome, Outcome::Fail);
+}
+
+#[test]
+fn interrupts_are_not_other_programs() {
+    let with = |interrupt_pct| {
+        let seen = seen(Observation {
+            foreign_cpu_pct: Some(60.0),
+            interrupt_pct,
+            dut_cpu_pct: Some(1.0),
+            ..Observation::default()
+        });
+        let dropped = OwnFaults { socket_drops: 1, ..OwnFaults::default() };
+        concluded(&lossy(0..10), &Circumstances { own: dropped, ..seen }).void.unwrap()
+    };
+    assert!(with(None).contains("other programs used 60 %"), "a record of an older program");
+    assert!(!with(Some(45.0)).contains("other programs"), "15 % is below the limit");
+}
+
+#[test]
+fn a_cold_cache_is_the_servers_unless_the_tester_failed() {
+    let warmed = |tester_fault: Option<&str>| {
+        let tester_fault = tester_fault.map(str::to_owned);
+        let cold_cache = Some(ColdCache { queries: 100, without: 3, tester_fault });
+        Circumstances { cold_cache, ..Circumstances::default() }
+    };
+    let failed = concluded(&perfect(), &warmed(None));
+    assert_eq!((failed.outcome, cause(&failed), failed.void), (Outcome::Fail, Cause::ColdCache, None));
+    assert!(failed.cause.unwrap().evidence.contains("3 of 100 queries"));
+    let void = concluded(&perfect(), &warmed(Some("the Tester dropped 2 answers at its own sockets")));
+    assert_eq!((void.outcome, cause(&void)), (Outcome::Void, Cause::ColdCache));
+    let why = void.void.unwrap();
+    assert!(why.contains("3 of 100 queries") && why.contains("dropped 2 answers"), "{why}");
+    // What a pause of the trial explains does not explain the warm-up; what spoils the trial voids it.
+    let paused = counted(1, pausing(505, 510), |n| n != 5060);
+    let both = concluded(&paused, &warmed(None));
+    assert_eq!((both.outcome, cause(&both)), (Outcome::Fail, Cause::ColdCache));
+    let late = late_by(|_| 20_000_000);
+    assert_eq!(concluded(&late, &warmed(None)).outcome, Outcome::Void);
 }
 
 fn answering() -> Observation {
     Observation { auth_queries: Some(20), auth_answers: Some(20), ..Observation::default() }
 }
 
-/// The cause of a trial of which 300 queries failed, so many of them late.
+/// The cause of a trial of which 300 queries failed, so many of them late. The hypervisor took half of a
+/// processor, and the AuthDNS was slow, if the observation says so.
 fn cause_of(observation: Observation, late: u64) -> Cause {
-    let mut counted = perfect();
-    counted.1.valid -= 300;
+    let mut counted = lossy(0..300);
     counted.1.late = late;
-    cause(&concluded(&counted, &seen(observation)))
+    let stolen = observation.steal_pct.map_or([0; 10], |_| [50; 10]);
+    let waited = 0..observation.auth_probes_late.unwrap_or(0);
+    let circumstances = Circumstances {
+        auth_late: waited.map(|_| 100 * MS_NS..350 * MS_NS).collect(),
+        load: load(stolen, [0; 10]).load,
+        ..seen(observation)
+    };
+    cause(&concluded(&counted, &circumstances))
 }
 
 #[test]

@@ -43,23 +43,29 @@ impl CpuTimes {
 /// Reads the lines `cpuN user nice system idle iowait irq softirq steal ...`; guests' time is in `user`
 /// already.
 pub(crate) fn parse_cpus(stat: &str, ticks_per_second: u64) -> BTreeMap<usize, CpuTimes> {
-    let mut cpus = BTreeMap::new();
-    for line in stat.lines().take_while(|line| line.starts_with("cpu")) {
-        let mut words = line.split_ascii_whitespace();
-        let number =
-            words.next().and_then(|word| word.strip_prefix("cpu")).and_then(|number| number.parse().ok());
-        let Some(cpu) = number else { continue };
-        let mut next =
-            || ticks_to_ns(words.next().and_then(|word| word.parse().ok()).unwrap_or(0), ticks_per_second);
-        let [user, nice, system, _idle, _iowait, irq, softirq, steal] = std::array::from_fn(|_| next());
-        let times = CpuTimes {
-            program_ns: user.saturating_add(nice).saturating_add(system),
-            interrupt_ns: irq.saturating_add(softirq),
-            steal_ns: steal,
-        };
-        cpus.insert(cpu, times);
+    let lines = stat.lines().take_while(|line| line.starts_with("cpu"));
+    let cpus = lines.filter_map(|line| {
+        let (name, times) = line.strip_prefix("cpu")?.split_once(' ').unwrap_or((&line[3..], ""));
+        Some((name.parse().ok()?, parse_times(times, ticks_per_second)))
+    });
+    cpus.collect()
+}
+
+/// Reads the line of all processors together, which the kernel rounds once.
+pub(super) fn parse_all_cpus(stat: &str, ticks_per_second: u64) -> Option<CpuTimes> {
+    Some(parse_times(stat.lines().next()?.strip_prefix("cpu ")?, ticks_per_second))
+}
+
+fn parse_times(times: &str, ticks_per_second: u64) -> CpuTimes {
+    let mut words = times.split_ascii_whitespace();
+    let mut next =
+        || ticks_to_ns(words.next().and_then(|word| word.parse().ok()).unwrap_or(0), ticks_per_second);
+    let [user, nice, system, _idle, _iowait, irq, softirq, steal] = std::array::from_fn(|_| next());
+    CpuTimes {
+        program_ns: user.saturating_add(nice).saturating_add(system),
+        interrupt_ns: irq.saturating_add(softirq),
+        steal_ns: steal,
     }
-    cpus
 }
 
 /// Clock ticks as nanoseconds.
@@ -84,6 +90,9 @@ mod tests {
             CpuTimes { program_ns: 3_100_000_000, interrupt_ns: 130_000_000, steal_ns: 80_000_000 };
         assert_eq!(cpus[&0], expected);
         assert_eq!(cpus[&0].busy_ns(), 3_230_000_000);
+        let all = CpuTimes { program_ns: 5_000_000_000, interrupt_ns: 130_000_000, steal_ns: 80_000_000 };
+        assert_eq!(parse_all_cpus(STAT, 100), Some(all));
+        assert_eq!(parse_all_cpus("cpu0 1 2 3\n", 100), None);
         assert_eq!(cpus[&3].program_ns, 60_000_000, "a short line counts as far as it goes");
         assert_eq!(cpus[&3].since(&cpus[&0]), CpuTimes::default(), "a counter that went back counts nothing");
     }
@@ -91,7 +100,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read(text in "(cpu[0-9]{0,3} [0-9 ]{0,60}\n){0,4}.{0,40}", ticks: u64) {
-            let _ = parse_cpus(&text, ticks);
+            let _ = (parse_cpus(&text, ticks), parse_all_cpus(&text, ticks));
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The machine's counters before and after a trial, and what happened between.
 //!
-//! They decide who lost a query and what limited a rate; none is read while the trial runs.
+//! They decide who lost a query and what limited a rate. Only the processor times of [`LoadMeter`] are read
+//! while the trial runs, too.
 
 mod buffers;
 pub(super) mod cpu;
 mod device;
+mod load;
 mod network;
 mod process;
 
@@ -19,6 +21,7 @@ pub use buffers::receive_buffer_octets;
 pub use cpu::CpuTimes;
 use cpu::parse_cpus;
 pub use device::DeviceLosses;
+pub use load::{LoadMeter, LoadReading};
 pub(super) use network::parse_softnet;
 pub use network::{PortCounters, Softnet, UdpErrors};
 pub use process::{ProcessCounters, ProcessUse, ThreadUse};
@@ -62,6 +65,8 @@ pub struct Observation {
     /// Processor time of everything that is neither Tester nor server, in nanoseconds. Time in interrupts
     /// that the kernel does not charge to a program counts here.
     pub foreign_cpu_ns: u64,
+    /// Time in interrupts, hard and soft, all processors, in nanoseconds.
+    pub interrupt_ns: u64,
     /// Processor time taken by the hypervisor, all processors, in nanoseconds.
     pub steal_ns: u64,
     /// The ports watched: `drops` since the first snapshot, the rest as at the end.
@@ -151,6 +156,7 @@ impl Snapshot {
         Observation {
             elapsed_ns: self.taken_ns.saturating_sub(earlier.taken_ns),
             foreign_cpu_ns: total.busy_ns().saturating_sub(tester.cpu_ns).saturating_sub(server_ns),
+            interrupt_ns: total.interrupt_ns,
             steal_ns: total.steal_ns,
             server,
             tester,
@@ -188,15 +194,17 @@ impl Observation {
 
     /// The part that the record of a trial carries; the caller adds what only the AuthDNS knows.
     ///
-    /// `sent` is the number of queries of the trial, `server_port` the one they went to.
-    pub fn to_record(&self, sent: u64, server_port: u16) -> record::Observation {
+    /// `sent` is the number of queries of the trial, `answers` of those that got an answer that counts, and
+    /// `server_port` the port they went to.
+    pub fn to_record(&self, (sent, answers): (u64, u64), server_port: u16) -> record::Observation {
         let percent = |time_ns: u64| time_ns as f64 * 100.0 / self.elapsed_ns.max(1) as f64;
-        let per_query = |time_ns: u64| (sent > 0).then(|| time_ns as f64 / 1e3 / sent as f64);
+        let each = |time_ns: u64, of: u64| (of > 0).then(|| time_ns as f64 / 1e3 / of as f64);
         let server = self.server.as_ref();
         let hottest = server.and_then(|server| server.hottest_thread.as_ref());
         record::Observation {
             elapsed_s: self.elapsed_ns as f64 / 1e9,
-            dut_cpu_us_per_query: server.and_then(|server| per_query(server.cpu_ns)),
+            dut_cpu_us_per_query: server.and_then(|server| each(server.cpu_ns, sent)),
+            dut_cpu_us_per_answer: server.and_then(|server| each(server.cpu_ns, answers)),
             dut_cpu_pct: server.map(|server| percent(server.cpu_ns)),
             dut_hottest_thread_pct: hottest.map(|thread| percent(thread.cpu_ns)),
             dut_hottest_thread: hottest.map(|thread| thread.name.clone()),
@@ -213,8 +221,9 @@ impl Observation {
             dut_datagrams_out: self
                 .server_udp
                 .map(|families| families.iter().map(|udp| udp.datagrams_out).sum()),
-            tester_cpu_us_per_query: per_query(self.tester.cpu_ns),
+            tester_cpu_us_per_query: each(self.tester.cpu_ns, sent),
             foreign_cpu_pct: Some(percent(self.foreign_cpu_ns)),
+            interrupt_pct: Some(percent(self.interrupt_ns)),
             steal_pct: Some(percent(self.steal_ns)),
             softnet_drops: Some(self.softnet.dropped),
             device: self.device.as_ref().map(|device| device.name.clone()),
@@ -260,8 +269,8 @@ mod tests {
         assert!(!seen.ports.contains_key(&1));
         assert!(seen.udp6.receive_buffer_errors >= drops);
         assert!(seen.ports[&port].queued_octets > 0 && seen.ports[&port].sockets == 1);
-        assert_eq!(seen.to_record(datagrams, port).dut_socket_drops, Some(drops));
-        assert_eq!(seen.to_record(datagrams, 1).dut_socket_drops, None);
+        assert_eq!(seen.to_record((datagrams, 0), port).dut_socket_drops, Some(drops));
+        assert_eq!(seen.to_record((datagrams, 0), 1).dut_socket_drops, None);
     }
 
     #[test]
@@ -313,7 +322,7 @@ mod tests {
         let before = observer.snapshot();
         let seen = observer.snapshot().since(&before);
         assert_eq!(seen.server, None);
-        assert_eq!(seen.to_record(0, 53).dut_cpu_pct, None);
-        assert_eq!(seen.to_record(0, 53).tester_cpu_us_per_query, None);
+        assert_eq!(seen.to_record((0, 0), 53).dut_cpu_pct, None);
+        assert_eq!(seen.to_record((0, 0), 53).tester_cpu_us_per_query, None);
     }
 }

@@ -103,7 +103,7 @@ impl ProcessCounters {
 
     /// Reads a process alone; `None` when there is no such process.
     pub(super) fn read(directory: &Path, ticks_per_second: u64) -> Option<Self> {
-        let (_, [user, system]) = parse_stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
+        let [user, system] = times(directory)?;
         let status = fs::read_to_string(directory.join("status")).unwrap_or_default();
         let tasks = fs::read_dir(directory.join("task")).into_iter().flatten().flatten();
         let threads = tasks.filter_map(|task| {
@@ -168,8 +168,20 @@ impl ThreadCounters {
     }
 }
 
+/// Processor time of all threads of a process alone, in nanoseconds, counted in clock ticks; `None` when there
+/// is no such process.
+pub(super) fn total_ns(directory: &Path, ticks_per_second: u64) -> Option<u64> {
+    let [user, system] = times(directory)?;
+    Some(ticks_to_ns(user.saturating_add(system), ticks_per_second))
+}
+
+/// User and system time of a process in clock ticks.
+fn times(directory: &Path) -> Option<[u64; 2]> {
+    parse_stat(&fs::read_to_string(directory.join("stat")).ok()?).map(|(_, times)| times)
+}
+
 /// The children of a process, theirs, and so on.
-fn family(pid: u32) -> Vec<u32> {
+pub(super) fn family(pid: u32) -> Vec<u32> {
     let mut found: Vec<u32> = Vec::new();
     let mut open = vec![pid];
     while let Some(parent) = open.pop().filter(|_| found.len() < FAMILY_MAX) {

@@ -218,7 +218,7 @@ impl Accounts {
                 *stats.defects.entry(Defect::Rcode(rcode).to_string()).or_default() += failed;
             }
         }
-        stats.count_by_second(|numbers| self.valid_among(numbers));
+        stats.count_by_window(|numbers| self.valid_among(numbers));
     }
 
     fn each_bucket(&self, processor: usize, first: usize, mut take: impl FnMut(u64, u64)) {
