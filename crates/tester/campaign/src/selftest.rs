@@ -4,10 +4,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use engine::pacer::{Model, Schedule};
-use engine::verdict::fell_behind;
+use engine::verdict::{Limits, fell_behind};
 use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
-use record::SelfTest;
 use record::limits::SELFTEST_RATE;
+use record::number::count as grouped;
+use record::{Attempt, AttemptPart, SelfTest, Trial};
 
 use super::certificate::Stored;
 use super::progress::{Progress, Status};
@@ -23,14 +24,6 @@ const STEPS: [f64; 2] = [0.9, 0.7];
 const LOWEST_QPS: u64 = 1000;
 /// Attempts at one rate: a pause of the machine is no property of the Tester.
 const ATTEMPTS: u32 = 3;
-
-/// What a trial of the self-test is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Depth {
-    Answers,
-    /// Also how the Tester kept its schedule.
-    Schedule,
-}
 
 /// The self-test: whom to ask, for which rates, how long.
 pub struct Certification<'a> {
@@ -66,12 +59,12 @@ impl Certification<'_> {
         while r >= lowest_qps && !tester.stopped() {
             selftest.required_qps = required_qps(r);
             let mut certified = false;
-            for _ in 0..ATTEMPTS {
+            for number in 1..=ATTEMPTS {
                 let explored = self.trial_ns <= EXPLORING_NS
-                    || self.attempt(tester, &target, (EXPLORING_NS, Depth::Answers), &mut selftest)?;
+                    || self.attempt(tester, &target, (number, AttemptPart::Look), &mut selftest)?;
                 keep(&selftest)?;
                 if explored {
-                    let deciding = (self.trial_ns, Depth::Schedule);
+                    let deciding = (number, AttemptPart::Decide);
                     certified = self.attempt(tester, &target, deciding, &mut selftest)?;
                     keep(&selftest)?;
                 }
@@ -103,8 +96,9 @@ impl Certification<'_> {
         let wanted_qps = *self.rates_qps.end();
         let target = self.looped(wanted_qps)?;
         let mut selftest = self.begin(&target, wanted_qps);
-        for _ in 0..ATTEMPTS {
-            let confirmed = self.attempt(tester, &target, (EXPLORING_NS, Depth::Schedule), &mut selftest)?;
+        for number in 1..=ATTEMPTS {
+            let confirming = (number, AttemptPart::Confirm);
+            let confirmed = self.attempt(tester, &target, confirming, &mut selftest)?;
             if confirmed {
                 selftest.passed = true;
                 selftest.certified_qps = certificate.certificate.certified_qps;
@@ -124,8 +118,8 @@ impl Certification<'_> {
     /// Those of a trial.
     pub fn look(&self, tester: &mut Tester, rate_qps: u64) -> Result<bool, MeasureError> {
         let target = self.looped(rate_qps)?;
-        let mut selftest = SelfTest { required_qps: rate_qps, ..SelfTest::default() };
-        self.attempt(tester, &target, (self.trial_ns, Depth::Answers), &mut selftest)
+        let trial = self.trial(tester, &target, rate_qps, self.trial_ns)?;
+        Ok(not_all_in_time(&trial, &target).is_none())
     }
 
     fn begin(&self, target: &Target, wanted_qps: u64) -> SelfTest {
@@ -162,41 +156,72 @@ impl Certification<'_> {
         })
     }
 
-    /// A trial at the rate that the self-test requires; whether every answer was valid and in time, and the
-    /// rate kept.
-    ///
-    /// Unlike the verdict on a server's trial this does not ask for even windows: latency counts from the
-    /// scheduled instants, so what was sent late has to be answered the sooner, and a burst is harder to
-    /// answer. But pauses must be made good soon, or a Tester that is a little too slow would pass short
-    /// trials.
+    /// A trial at the rate that the self-test requires; whether every answer was valid and in time, and, but
+    /// for a first look, the rate kept.
     fn attempt(
         &self,
         tester: &mut Tester,
         target: &Target,
-        (length_ns, depth): (u64, Depth),
+        (number, part): (u32, AttemptPart),
         selftest: &mut SelfTest,
     ) -> Result<bool, MeasureError> {
+        let length_ns = if part == AttemptPart::Decide { self.trial_ns } else { EXPLORING_NS };
+        let trial = self.trial(tester, target, selftest.required_qps, length_ns)?;
+        let behind = || fell_behind(&trial, &target.limits).then(|| how_far_behind(&trial, &target.limits));
+        let failed = not_all_in_time(&trial, target)
+            .or_else(|| if part == AttemptPart::Look { None } else { behind() });
+        let passed = failed.is_none();
+        selftest.pacing = trial.void.clone().filter(|_| passed).unwrap_or_default();
+        selftest.attempts.push(Attempt { number, part, failed: failed.unwrap_or_default() });
+        selftest.trials.push(trial);
+        Ok(passed)
+    }
+
+    /// A trial of the AuthDNS; the names go to the AuthDNS alone, so they stay fresh for the server.
+    fn trial(
+        &self,
+        tester: &mut Tester,
+        target: &Target,
+        rate_qps: u64,
+        length_ns: u64,
+    ) -> Result<Trial, MeasureError> {
         let length_ns = length_ns.min(self.trial_ns);
-        let rate_qps = selftest.required_qps;
         let doing = Status {
             phase: "self-test".into(),
             rate_qps,
             length: Duration::from_nanos(length_ns + target.timeout_ns),
             ..Status::default()
         };
-        // The names go to the AuthDNS alone, so they stay fresh for the server.
         let next_name = tester.next_name;
         let tried = self.progress.during(&doing, || tester.trial(target, self.auth, rate_qps, length_ns));
         tester.next_name = next_name;
         let trial = tried?.trial;
         self.progress.say_trial("self-test", &trial);
-        let all_in_time = trial.scheduled > 0
-            && target.validity.counted(&trial) == trial.scheduled
-            && (depth == Depth::Answers || !fell_behind(&trial, &target.limits));
-        selftest.pacing = trial.void.clone().filter(|_| all_in_time).unwrap_or_default();
-        selftest.trials.push(trial);
-        Ok(all_in_time)
+        Ok(trial)
     }
+}
+
+/// Why the AuthDNS did not answer all; `None` if every answer was valid and in time.
+///
+/// Unlike the verdict on a server's trial this does not ask for even windows: latency counts from the
+/// scheduled instants, so what was sent late has to be answered the sooner, and a burst is harder to answer.
+/// But pauses must be made good soon ([`fell_behind`]), or a Tester that is a little too slow would pass short
+/// trials.
+fn not_all_in_time(trial: &Trial, target: &Target) -> Option<String> {
+    let (answers, queries) = (target.validity.counted(trial), trial.scheduled);
+    (queries == 0 || answers < queries).then(|| {
+        let (answers, queries) = (grouped(answers), grouped(queries));
+        format!("{answers} of {queries} queries had their answer in time")
+    })
+}
+
+/// How far the Tester fell behind its schedule.
+fn how_far_behind(trial: &Trial, limits: &Limits) -> String {
+    let late_ms = trial.schedule_error_ns.max as f64 / 1e6;
+    let (off_pct, allowed_pct) = (trial.windows.ms100.off_pct, limits.uneven_windows_pct);
+    format!(
+        "the Tester fell behind: it was up to {late_ms:.1} ms late, and {off_pct:.1} % of the windows of 100 ms were uneven, {allowed_pct} % are allowed"
+    )
 }
 
 /// The rate to look at when `r` has failed.

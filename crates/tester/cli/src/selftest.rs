@@ -165,6 +165,8 @@ fn show(args: &SelftestArgs, selftest: &SelfTest, test: &Test, kept: Option<&Pat
     }
     let (required, limit) = (grouped(selftest.required_qps), selftest.timeout_s);
     let way = test.in_words();
+    let tried: String = report::attempt_lines(selftest).iter().map(|line| format!("  {line}\n")).collect();
+    let outcome = report::certified(selftest);
     if selftest.passed {
         let certified = grouped(selftest.certified_qps);
         let pacing = match &selftest.pacing {
@@ -175,12 +177,12 @@ fn show(args: &SelftestArgs, selftest: &SelfTest, test: &Test, kept: Option<&Pat
         return print(&format!(
             "passed: every answer came within {limit} s at {required} q/s\n\
              this Tester may measure rates up to {certified} q/s on this path (RFC 8219 9.2.1)\n\
-             {pacing}{way}{kept}"
+             {outcome}\n{tried}{pacing}{way}{kept}"
         ));
     }
     let last = selftest.trials.last().map_or(String::new(), report::trial_text);
     print(&format!(
-        "failed: at {required} q/s not every answer came within {limit} s\n{last}{way}\
+        "failed: at {required} q/s not every answer came within {limit} s\n{outcome}\n{tried}{last}{way}\
          use a lower --rate, more --threads, or --lower to look for the highest rate that passes\n"
     ))
 }

@@ -39,5 +39,5 @@ pub use observed::observed_text;
 pub use png::png_figures;
 pub use text::text;
 pub use trial_text::trial_text;
-pub use words::{certified, verdict};
+pub use words::{attempt_lines, certified, verdict};
 pub use write::{tables, write_all};

@@ -8,7 +8,9 @@ use super::goals::{goal_lines, steadiness};
 use super::lines::{line, wrapped};
 use super::observed::summary;
 use super::select::{Tally, every_trial};
-use super::words::{at_ceiling, certified, confidence, kept, p1_name, p99_name, upper_first, verdict};
+use super::words::{
+    at_ceiling, attempt_lines, certified, confidence, kept, p1_name, p99_name, upper_first, verdict,
+};
 use record::number::{count, percent, plural, rate, rate_of, time_of};
 
 /// The verdict and its evidence in about twenty lines.
@@ -58,6 +60,9 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     }
     if let Some(test) = &results.selftest {
         add("Self-test (9.2.1)", shortened(&certified(test), 300));
+        for line in attempt_lines(test) {
+            add("", shortened(&line, 300));
+        }
     }
     let tally = Tally::of(every_trial(results).iter().map(|entry| entry.trial));
     if tally.total() > 0 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use record::{Cause, CertificateUse, Dut, Results, SelfTest, State, Summary};
+use record::{Attempt, AttemptPart, Cause, CertificateUse, Dut, Results, SelfTest, State, Summary, Trial};
 
 use super::clean::printable;
 use super::goals::without;
@@ -25,25 +25,78 @@ pub(crate) fn dut_name(results: &Results) -> String {
 /// What the self-test certifies, and on what grounds.
 pub fn certified(test: &SelfTest) -> String {
     let fit = rate_of(test.certified_qps);
+    let made = attempts(test);
     if !test.passed {
-        return format!("not passed; certified up to {fit}");
+        let of = if made > 1 { format!(" in {made} attempts") } else { String::new() };
+        return format!("not passed{of}; certified up to {fit}");
     }
+    let at = if made > 1 { format!(" at the {} of {made} attempts", ordinal(made)) } else { String::new() };
     match &test.certificate {
         Some(CertificateUse { issued_utc, required_qps, trial_s, path, .. }) => {
-            let at = instant(issued_utc);
+            let issued = instant(issued_utc);
             let (required, lasting) = (rate_of(*required_qps), seconds(*trial_s));
             let confirmed = match test.trials.as_slice() {
                 [] => String::new(),
-                _ => format!(", confirmed now at {}", rate_of(test.required_qps)),
+                _ => format!(", confirmed now at {}{at}", rate_of(test.required_qps)),
             };
             format!(
                 "this Tester is certified to {fit} on this machine, this path ({path}), this day: {required} for {lasting} \
-                 on {at}{confirmed}"
+                 on {issued}{confirmed}"
             )
         }
-        None if test.uncertified.is_empty() => format!("passed; certified up to {fit}"),
-        None => format!("passed; certified up to {fit}. No kept certificate held: {}", test.uncertified),
+        None if test.uncertified.is_empty() => format!("passed{at}; certified up to {fit}"),
+        None => format!("passed{at}; certified up to {fit}. No kept certificate held: {}", test.uncertified),
     }
+}
+
+/// How many attempts the self-test took, at all rates: each ends with the trial that decides it, or with a
+/// first look that failed.
+fn attempts(test: &SelfTest) -> usize {
+    test.attempts.iter().filter(|attempt| attempt.part != AttemptPart::Look || !attempt.passed()).count()
+}
+
+/// Each trial of the self-test with what came of it, in the order in which they were run.
+pub(crate) fn attempted(test: &SelfTest) -> impl Iterator<Item = (&Attempt, &Trial)> {
+    test.attempts.iter().zip(&test.trials)
+}
+
+/// The same in words, a line for each.
+pub fn attempt_lines(test: &SelfTest) -> Vec<String> {
+    let line = |(attempt, trial): (&Attempt, &Trial)| {
+        let (rate, length) = (rate_of(trial.rate_qps), seconds(trial.duration_s));
+        let (part, outcome) = (part(attempt.part), attempt_outcome(attempt));
+        format!("attempt {}, {part} at {rate} for {length}: {outcome}", attempt.number)
+    };
+    attempted(test).map(line).collect()
+}
+
+/// What a trial of the self-test was for.
+pub(crate) fn part(part: AttemptPart) -> &'static str {
+    match part {
+        AttemptPart::Look => "first look",
+        AttemptPart::Decide => "deciding trial",
+        AttemptPart::Confirm => "confirmation",
+    }
+}
+
+/// What came of it.
+pub(crate) fn attempt_outcome(attempt: &Attempt) -> String {
+    match attempt.failed.as_str() {
+        "" => "passed".into(),
+        why => format!("failed, {why}"),
+    }
+}
+
+/// `1st`, `2nd`, `3rd`, `4th`.
+fn ordinal(number: usize) -> String {
+    let suffix = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{suffix}")
 }
 
 /// `P1 (= min, n = 3)`: with up to 100 values the first percentile is the smallest (RFC 2330 11.3).
@@ -194,4 +247,46 @@ pub(crate) fn command_line(command: &[String]) -> String {
 pub(crate) fn upper_first(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_attempt_of_a_self_test_is_said() {
+        let attempt = |number, part, failed: &str| Attempt { number, part, failed: failed.into() };
+        let why = "9 of 10 queries had their answer in time";
+        let trial = Trial { rate_qps: 22_000, duration_s: 0.5, ..Trial::default() };
+        let mut test = SelfTest {
+            passed: true,
+            certified_qps: 10_000,
+            required_qps: 22_000,
+            attempts: vec![
+                attempt(1, AttemptPart::Confirm, why),
+                attempt(1, AttemptPart::Look, why),
+                attempt(2, AttemptPart::Look, ""),
+                attempt(2, AttemptPart::Decide, ""),
+            ],
+            trials: vec![trial; 4],
+            ..SelfTest::default()
+        };
+        assert_eq!(certified(&test), "passed at the 3rd of 3 attempts; certified up to 10,000 q/s");
+        let lines = attempt_lines(&test);
+        assert_eq!(lines.len(), 4);
+        let failed = format!("attempt 1, confirmation at 22,000 q/s for 0.5 s: failed, {why}");
+        assert_eq!((lines[0].as_str(), lines[3].ends_with(": passed")), (failed.as_str(), true));
+        (test.passed, test.certified_qps) = (false, 0);
+        test.attempts.truncate(2);
+        assert_eq!(certified(&test), "not passed in 2 attempts; certified up to 0 q/s");
+        (test.passed, test.attempts) = (true, Vec::new());
+        assert_eq!(certified(&test), "passed; certified up to 0 q/s", "a record of an older program");
+    }
+
+    #[test]
+    fn places_are_counted_as_people_do() {
+        let said = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal);
+        let expected = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"];
+        assert_eq!(said, expected);
+    }
 }

@@ -50,7 +50,7 @@ impl Bench<'_> {
             progress: &self.progress,
         };
         let store = &self.store;
-        let mut earlier = Vec::new();
+        let mut earlier = SelfTest::default();
         let mut uncertified = String::new();
         match &self.certificate {
             Some(Ok(certificate)) => {
@@ -62,15 +62,16 @@ impl Bench<'_> {
                 if selftest.passed {
                     return Ok(Some(selftest));
                 }
-                earlier = selftest.trials;
+                earlier = selftest;
                 uncertified = format!("{} was not confirmed by a short trial", certificate.name());
             }
             Some(Err(why)) => uncertified.clone_from(why),
             None => {}
         }
         certification.run(&mut self.tester, |so_far| {
-            let trials = earlier.iter().chain(&so_far.trials).cloned().collect();
-            let selftest = SelfTest { trials, uncertified: uncertified.clone(), ..so_far.clone() };
+            let trials = earlier.trials.iter().chain(&so_far.trials).cloned().collect();
+            let attempts = earlier.attempts.iter().chain(&so_far.attempts).cloned().collect();
+            let selftest = SelfTest { trials, attempts, uncertified: uncertified.clone(), ..so_far.clone() };
             results.selftest = Some(selftest);
             Ok::<(), BenchEnd>(store.save(results)?)
         })?;

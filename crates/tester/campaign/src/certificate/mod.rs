@@ -10,7 +10,7 @@ mod store;
 use std::time::{Duration, SystemTime};
 
 use record::number::count as grouped;
-use record::{SelfTest, Trial};
+use record::{Attempt, SelfTest, Trial};
 use serde::{Deserialize, Serialize};
 
 use crate::{Plan, selftest_timeout_ns};
@@ -50,6 +50,9 @@ pub struct Certificate {
     pub command: Vec<String>,
     /// The trials, the deciding one last.
     pub trials: Vec<Trial>,
+    /// What came of each of them; empty in certificates of older programs.
+    #[serde(default)]
+    pub attempts: Vec<Attempt>,
 }
 
 /// What a measurement asks of a certificate.
@@ -97,6 +100,7 @@ impl Certificate {
             pacing: selftest.pacing.clone(),
             command: std::env::args().collect(),
             trials: selftest.trials.clone(),
+            attempts: selftest.attempts.clone(),
         })
     }
 

@@ -1,15 +1,15 @@
 //! What the measurement stood on: self-test, settings, server, machine.
 
 use maud::{Markup, html};
-use record::{Fact, Finding, Results, SelfTest, Severity};
+use record::{Attempt, Fact, Finding, Results, SelfTest, Severity, Trial};
 
 use super::facts;
 use super::verdict::class;
 use super::{missing, trials};
-use crate::clean::unbroken;
+use crate::clean::{shortened, unbroken};
 use crate::select::{Entry, Phase, every_trial};
 use crate::table::{Cell, Column, Table, table};
-use crate::words::{certified, upper_first};
+use crate::words::{attempt_outcome, attempted, certified, part, upper_first};
 use record::number::{count, octets, plural, rate_of, seconds, short};
 
 /// The certificate of RFC 8219 9.2.1.
@@ -27,6 +27,7 @@ pub fn selftest(results: &Results) -> Markup {
             ("Certificate of an earlier self-test", earlier(test)),
             ("Schedule in the deciding trial", if test.pacing.is_empty() { "kept".into() } else { test.pacing.clone() }),
         ]))
+        @if !test.attempts.is_empty() { (attempts(test)) }
         @if !entries.is_empty() {
             details open[entries.len() <= 8] {
                 summary { (plural(entries.len(), "trial", "trials")) " of the self-test" }
@@ -41,12 +42,37 @@ pub fn tables(results: &Results) -> Vec<Table> {
     let entries: Vec<_> = selftest_trials(results);
     let changed = changed(results);
     let tests = (!entries.is_empty()).then(|| trials_of_selftest(&entries));
+    let attempts = results.selftest.iter().filter(|test| !test.attempts.is_empty()).map(attempts);
     let changes = (!changed.is_empty()).then(|| changes(&changed));
-    tests.into_iter().chain(changes).collect()
+    attempts.chain(tests).chain(changes).collect()
 }
 
 fn selftest_trials(results: &Results) -> Vec<Entry<'_>> {
     every_trial(results).into_iter().filter(|entry| entry.phase == Phase::SelfTest).collect()
+}
+
+/// What came of each trial by the rule of the self-test.
+fn attempts(test: &SelfTest) -> Table {
+    let columns = [
+        Column("Trial", true),
+        Column("Attempt at the rate", true),
+        Column("Part", false),
+        Column("Rate, q/s", true),
+        Column("Length", true),
+        Column("Outcome", false),
+    ];
+    let row = |(index, (attempt, trial)): (usize, (&Attempt, &Trial))| {
+        vec![
+            Cell::count(index as u64 + 1),
+            Cell::count(attempt.number.into()),
+            Cell::text(part(attempt.part)),
+            Cell::count(trial.rate_qps),
+            Cell::number(&seconds(trial.duration_s), trial.duration_s).in_unit("s"),
+            Cell::text(&shortened(&attempt_outcome(attempt), 240)),
+        ]
+    };
+    table("Attempts of the self-test", &columns, attempted(test).enumerate().map(row).collect())
+        .named("attempts")
 }
 
 fn trials_of_selftest(entries: &[Entry<'_>]) -> Table {
