@@ -81,11 +81,10 @@ impl Ask {
             return Err(io::Error::other(why.to_owned()));
         }
         let seen = trial.observation.clone().unwrap_or_default();
-        let sent_for_valid = trial.sent as f64 / trial.valid.max(1) as f64;
         Ok(Told {
             point: Point::of(input, trial, Validity::Strict),
             answered_qps: trial.valid as f64 / trial.duration_s,
-            cpu_us: seen.dut_cpu_us_per_query.unwrap_or(0.0) * sent_for_valid,
+            cpu_us: seen.dut_cpu_us_per_answer.unwrap_or(0.0),
             core_us: busy_ns as f64 / 1e3 / trial.valid.max(1) as f64,
             latency_us: [0.5, 0.99, 0.999].map(|share| latency.value_at_quantile(share) as f64 / 1e3),
             memory_mib: seen.dut_memory_octets.unwrap_or(0) as f64 / f64::from(1 << 20),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use record::{LossPlace, Results, Trial};
 
 use super::clean::printable;
-use super::select::{Entry, every_trial, outcome_word, tester_cpu_pct};
+use super::select::{Entry, dut_cpu_us_per_answer, every_trial, outcome_word, tester_cpu_pct};
 use record::number::exact;
 
 /// Places of loss that get a column; a record has about ten.
@@ -14,7 +14,7 @@ const PLACES: usize = 64;
 type Cell = fn(&Trial) -> String;
 
 /// The columns that hold the same of every trial: rates in q/s, times as their names say.
-const COLUMNS: [(&str, Cell); 40] = [
+const COLUMNS: [(&str, Cell); 41] = [
     ("rate_qps", |t| t.rate_qps.to_string()),
     ("duration_s", |t| exact(t.duration_s)),
     ("started_utc", |t| t.started_utc.clone()),
@@ -52,6 +52,7 @@ const COLUMNS: [(&str, Cell); 40] = [
     ("window_100ms_cv_pct", |t| exact(t.windows.ms100.cv_pct)),
     ("dut_cpu_pct", |t| optional(t.observation.as_ref().and_then(|seen| seen.dut_cpu_pct))),
     ("dut_cpu_us_per_query", |t| optional(t.observation.as_ref().and_then(|seen| seen.dut_cpu_us_per_query))),
+    ("dut_cpu_us_per_answer", |t| optional(dut_cpu_us_per_answer(t))),
     ("tester_cpu_pct", |t| optional(tester_cpu_pct(t))),
     ("foreign_cpu_pct", |t| optional(t.observation.as_ref().and_then(|seen| seen.foreign_cpu_pct))),
     ("auth_queries_per_query", |t| {

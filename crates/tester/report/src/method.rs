@@ -7,8 +7,8 @@ use record::number::{seconds, short};
 /// A paragraph for each thing that one must know to repeat it.
 pub fn method(results: &Results) -> Vec<String> {
     const VOID: &str = "A trial in which the Tester itself was late, uneven, could not send, or dropped answers is void, and so is \
-         one that failed while other programs used the processors, or with no more failures than the Tester's own pauses \
-         displaced queries: none of them is held against the server.";
+         one in which every failure lies where other programs used the processors, or where the Tester itself paused and \
+         displaced as many queries: none of them is held against the server.";
     const SELFTEST: &str = "Before that, the self-test of RFC 8219 9.2.1 sent the Tester's queries to its own AuthDNS without the \
          server, at 2.2 times the highest rate and with a quarter of the timeout, to show that the Tester is not \
          the limit.";

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use record::{LossPlace, Outcome, Results, Run, Trial};
+use record::{LossPlace, Outcome, Results, Run, Trial, Validity};
 
 /// The part of a measurement that a trial belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,9 +145,42 @@ pub fn place(place: &LossPlace) -> String {
     words.to_owned()
 }
 
+/// Processor time of the server for each answer that counts, in microseconds: older records divide by the
+/// queries sent alone.
+pub(crate) fn dut_cpu_us_per_answer(trial: &Trial) -> Option<f64> {
+    let seen = trial.observation.as_ref()?;
+    let answers = if trial.validity == Validity::Compat { trial.valid_compat } else { trial.valid };
+    let from_sent =
+        || Some(seen.dut_cpu_us_per_query.filter(|_| answers > 0)? * trial.sent as f64 / answers as f64);
+    seen.dut_cpu_us_per_answer.or_else(from_sent)
+}
+
 /// Processor time of the Tester during a trial, in percent of one processor.
 pub(crate) fn tester_cpu_pct(trial: &Trial) -> Option<f64> {
     let seen = trial.observation.as_ref()?;
     let microseconds = seen.tester_cpu_us_per_query? * trial.sent as f64;
     (seen.elapsed_s > 0.0).then(|| microseconds / 1e6 / seen.elapsed_s * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_divided_by_answers_in_older_records_too() {
+        let seen = |per_answer| record::Observation {
+            dut_cpu_us_per_query: Some(6.0),
+            dut_cpu_us_per_answer: per_answer,
+            ..record::Observation::default()
+        };
+        let mut trial = Trial { sent: 100, valid: 50, valid_compat: 60, ..Trial::default() };
+        trial.observation = Some(seen(None));
+        assert_eq!(dut_cpu_us_per_answer(&trial), Some(12.0));
+        trial.validity = Validity::Compat;
+        assert_eq!(dut_cpu_us_per_answer(&trial), Some(10.0));
+        trial.valid_compat = 0;
+        assert_eq!(dut_cpu_us_per_answer(&trial), None);
+        trial.observation = Some(seen(Some(7.0)));
+        assert_eq!(dut_cpu_us_per_answer(&trial), Some(7.0));
+    }
 }

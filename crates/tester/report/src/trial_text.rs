@@ -7,7 +7,7 @@ use record::{Cause, Latency, Observation, Outcome, Trial, Validity, Window};
 
 use super::clean::{printable, shortened};
 use super::lines::wrapped;
-use super::select::place;
+use super::select::{dut_cpu_us_per_answer, place};
 use record::number::{
     NONE, count, octets, percent, plural, rate_of, real, seconds, share, significant, time_ns, time_of,
 };
@@ -32,7 +32,7 @@ pub fn trial_text(trial: &Trial) -> String {
         out += &wrapped("\nBeside: ", &text, 6);
     }
     if let Some(seen) = &trial.observation {
-        out += &observation(seen);
+        out += &observation(trial, seen);
     }
     if let Some(hint) = hint(trial) {
         out += &wrapped("\nHint: ", &hint, 6);
@@ -180,7 +180,7 @@ fn closed_loop(trial: &Trial) -> String {
     out + &wrapped("\nClosed loop: ", note, 6)
 }
 
-fn observation(seen: &Observation) -> String {
+fn observation(trial: &Trial, seen: &Observation) -> String {
     let mut out = String::new();
     let mut row = |label: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -188,12 +188,13 @@ fn observation(seen: &Observation) -> String {
         }
     };
     let each = |value: Option<f64>| value.map(|time| format!("{} µs", significant(time)));
-    row("server, for each query", each(seen.dut_cpu_us_per_query));
+    row("server, for each answer", each(dut_cpu_us_per_answer(trial)));
     row("server", seen.dut_cpu_pct.map(percent));
     let thread = seen.dut_hottest_thread.as_deref().unwrap_or("unnamed");
     row(&format!("  thread {}", shortened(thread, 16)), seen.dut_hottest_thread_pct.map(percent));
     row("Tester, for each query", each(seen.tester_cpu_us_per_query));
     row("anything else", seen.foreign_cpu_pct.map(percent));
+    row("  of it in interrupts", seen.interrupt_pct.map(percent));
     row("taken by the hypervisor", seen.steal_pct.map(percent));
     row("memory of the server", seen.dut_memory_octets.map(octets));
     row("dropped at server's socket", seen.dut_socket_drops.map(count));

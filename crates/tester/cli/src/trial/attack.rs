@@ -87,6 +87,7 @@ impl Attack {
         if let Some(seen) = &mut tried.trial.observation {
             // Nobody knows which share of them was for whom.
             seen.dut_cpu_us_per_query = None;
+            seen.dut_cpu_us_per_answer = None;
             seen.tester_cpu_us_per_query = None;
             seen.auth_queries_per_query = None;
         }

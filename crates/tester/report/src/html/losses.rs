@@ -8,7 +8,7 @@ use record::{Observation, Results, Trial};
 use super::{figure, missing};
 use crate::charts;
 use crate::clean::shortened;
-use crate::select::{best_pass, deciding_failure, place, tester_cpu_pct, typical_run};
+use crate::select::{best_pass, deciding_failure, dut_cpu_us_per_answer, place, tester_cpu_pct, typical_run};
 use crate::table::{Cell, Column, Table, table};
 use crate::words::upper_first;
 use record::number::{count, percent, rate_of, real, share, significant};
@@ -147,7 +147,7 @@ fn processor_table(observed: &[Observed<'_>]) -> Table {
         vec![
             Cell::text(name),
             Cell::count(trial.rate_qps),
-            micros(seen.dut_cpu_us_per_query),
+            micros(dut_cpu_us_per_answer(trial)),
             percent(seen.dut_cpu_pct),
             percent(seen.dut_hottest_thread_pct),
             Cell::text(&shortened(seen.dut_hottest_thread.as_deref().unwrap_or(""), 30)),
@@ -160,7 +160,7 @@ fn processor_table(observed: &[Observed<'_>]) -> Table {
     let columns = [
         Column("Trial", false),
         Column("Rate, q/s", true),
-        Column("Server per query", true),
+        Column("Server per answer", true),
         Column("Server", true),
         Column("Busiest thread", true),
         Column("Its name", false),

@@ -10,6 +10,7 @@ use record::campaign::{Figure, Published, SENTINEL, Series, VisitState};
 use record::ladder;
 
 use super::visited::VisitRecord;
+use crate::select::dut_cpu_us_per_answer;
 use record::preflight::Severity;
 
 /// A cell over all its visits.
@@ -185,8 +186,7 @@ impl Row {
         self.server = format!("{} {}", results.dut.name, results.dut.version).trim().to_owned();
         self.rates_qps.extend(results.runs.iter().filter(|run| run.complete).map(|run| run.qps));
         self.at_ceiling |= results.runs.iter().any(|run| run.at_ceiling);
-        let half = results.latency_trial.as_ref().and_then(|trial| trial.observation.as_ref());
-        if let Some(cpu_us) = half.and_then(|seen| seen.dut_cpu_us_per_query) {
+        if let Some(cpu_us) = results.latency_trial.as_ref().and_then(dut_cpu_us_per_answer) {
             let visits = self.directories.len() as f64;
             self.cpu_us = Some((self.cpu_us.unwrap_or(0.0) * visits + cpu_us) / (visits + 1.0));
         }

@@ -9,7 +9,7 @@ use record::campaign::Series;
 use record::number::{NONE, percent, real};
 
 const RATES: [&str; 7] =
-    ["runs", "median, q/s", "of the first", "P1", "P99", "dispersion, %", "CPU, us/query"];
+    ["runs", "median, q/s", "of the first", "P1", "P99", "dispersion, %", "CPU, us/answer"];
 
 /// Cells with the same remark that are named.
 const NAMED_MAX: usize = 4;
