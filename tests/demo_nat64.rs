@@ -15,7 +15,7 @@ fn an_ipv6_only_client_fetches_a_page_from_an_ipv4_only_server() {
     let words = String::from_utf8_lossy(&output.stdout);
     if output.status.code() == Some(EXIT_UNFIT) {
         let reason = words.lines().find(|line| line.starts_with("SKIPPED: "));
-        println!("{}", reason.unwrap_or_else(|| panic!("no reason: {words}")));
+        testing::skip("demo", reason.unwrap_or_else(|| panic!("no reason: {words}")));
         return;
     }
     assert!(output.status.success(), "{words}{}", String::from_utf8_lossy(&output.stderr));

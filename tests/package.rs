@@ -34,8 +34,7 @@ fn words(output: &Output) -> String {
 
 #[test]
 fn the_packages_install_run_answer_and_leave_nothing() {
-    if Command::new("dh").arg("--version").output().is_err() {
-        println!("SKIPPED: debhelper is not installed");
+    if !testing::has_program("dh", "debhelper") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -49,7 +48,7 @@ fn the_packages_install_run_answer_and_leave_nothing() {
     let said = words(&tested);
     if tested.status.code() == Some(EXIT_UNFIT) {
         let reason = said.lines().find(|line| line.starts_with("SKIPPED: "));
-        println!("{}", reason.unwrap_or_else(|| panic!("no reason: {said}")));
+        testing::skip("package test", reason.unwrap_or_else(|| panic!("no reason: {said}")));
         return;
     }
     assert!(tested.status.success(), "{said}");

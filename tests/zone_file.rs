@@ -145,7 +145,7 @@ fn name(random: &mut Sequence) -> String {
 
 fn the_file_answers_as_the_rule(server: &str) {
     if let Err(error) = peers::locate(authoritative::find(server).unwrap()) {
-        println!("SKIPPED: {error}");
+        testing::skip(&format!("peer {server}"), error);
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -207,7 +207,7 @@ fn the_servers_checkers_take_files_and_configurations() {
         let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         match Command::new(program).env("PATH", path).args(arguments).output() {
             Ok(output) => assert!(output.status.success(), "{program}: {output:?}"),
-            Err(error) => println!("SKIPPED: {program}: {error}"),
+            Err(error) => testing::skip(&format!("program {program}"), format!("{program}: {error}")),
         }
     }
 }
@@ -226,7 +226,7 @@ fn what_cannot_be_written_is_told_and_leaves_nothing() {
             Command::new(SEXTANT).arg("zone").args(arguments).arg("--out").arg(&out).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         if arguments[1] == "0.0.0.0/0" && output.status.success() {
-            println!("SKIPPED: there is room for 4 billion names here");
+            testing::skip("full disk", "there is room for 4 billion names here");
             continue;
         }
         assert_eq!(output.status.code(), Some(code), "{error}");

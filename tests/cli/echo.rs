@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
-use lab::network::{Lab, LabSpec, Role, find_program};
+use lab::network::{Lab, LabSpec, Role};
 use serde_json::Value;
 
 use crate::lab::{can, name};
@@ -53,8 +53,7 @@ fn agrees_with_dnsperf(io: &str) {
     if !can() {
         return;
     }
-    if find_program("dnsperf".as_ref()).is_none() {
-        println!("SKIPPED: there is no dnsperf: apt-get install dnsperf");
+    if !testing::has_program("dnsperf", "dnsperf") {
         return;
     }
     let _alone = alone();
@@ -68,7 +67,7 @@ fn agrees_with_dnsperf(io: &str) {
     let mut held = None;
     if io == "kernel" {
         if let Err(error) = sys::bpf::available() {
-            println!("SKIPPED: {error}");
+            testing::skip("xdp", error);
             return;
         }
         arguments.extend(["--device", &dut.device]);
@@ -248,8 +247,11 @@ fn lb_options_that_do_not_go_together_are_told() {
 
 #[test]
 fn lb_a_program_on_the_device_is_named_and_left_there() {
-    if !can() || sys::bpf::available().is_err() {
-        println!("SKIPPED: XDP needs root and a build with clang");
+    if !can() {
+        return;
+    }
+    if let Err(error) = sys::bpf::available() {
+        testing::skip("xdp", error);
         return;
     }
     let lab = Lab::up(&LabSpec { name: name("taken"), ..LabSpec::default() }).unwrap();

@@ -15,7 +15,7 @@ use crate::running::{Background, command, sextant, stderr};
 pub fn can() -> bool {
     let checked = lab::network::check();
     if let Err(error) = &checked {
-        println!("SKIPPED: {error}");
+        testing::skip("lab", error);
     }
     checked.is_ok()
 }
@@ -130,7 +130,7 @@ fn lb_the_program_finds_room_for_answers_in_frames_of_sockets() {
         return;
     }
     if let Err(error) = sys::bpf::available() {
-        println!("SKIPPED: {error}");
+        testing::skip("xdp", error);
         return;
     }
     let lab = Lab::up(&LabSpec { name: name("room"), ..LabSpec::default() }).unwrap();

@@ -55,7 +55,7 @@ fn kdig(server: SocketAddr, authority: &Path, way: &str) -> Option<String> {
         .output();
     match output {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            println!("SKIPPED: kdig (package knot-dnsutils) is not installed");
+            testing::skip("program kdig", "kdig is not installed: apt-get install knot-dnsutils");
             None
         }
         output => Some(String::from_utf8_lossy(&output.unwrap().stdout).into_owned()),

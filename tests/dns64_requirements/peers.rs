@@ -48,7 +48,7 @@ impl Peer {
     /// question. `None`, and a word why, where it is not installed.
     fn start(program: &str, question: &str, prepare: impl FnOnce(&Path, u16) -> Vec<String>) -> Option<Self> {
         if !Path::new(program).exists() {
-            println!("SKIPPED: {program} is not installed");
+            testing::skip(&format!("program {program}"), format!("{program} is not installed"));
             return None;
         }
         let directory = tempfile::tempdir().unwrap();

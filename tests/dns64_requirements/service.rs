@@ -124,7 +124,10 @@ fn sockets_can_come_from_the_service_manager() {
     sys::process::die_with_parent(&mut command);
     let child = match command.spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            println!("SKIPPED: systemd-socket-activate (package systemd) is not installed");
+            testing::skip(
+                "program systemd-socket-activate",
+                "systemd-socket-activate is not installed: apt-get install systemd",
+            );
             return;
         }
         child => child.unwrap(),
@@ -155,7 +158,7 @@ fn status(path: &std::path::Path, key: &str) -> String {
 #[test]
 fn user_capabilities_and_system_calls_are_given_up_by_all_threads() {
     if !sys::process::is_root() {
-        println!("SKIPPED: becoming another user takes root");
+        testing::skip("root", "becoming another user takes root");
         return;
     }
     let upstream = Upstream::saying(&[(AAAA, 0, &[SOA]), (A, 0, &[A_RECORD])]);
@@ -179,7 +182,7 @@ fn user_capabilities_and_system_calls_are_given_up_by_all_threads() {
     }
     assert!(threads >= 3, "{threads}");
     if !seccomp {
-        println!("SKIPPED: the kernel has no seccomp filters");
+        testing::skip("seccomp", "the kernel has no seccomp filters");
     }
     server.ask(AAAA).is(0, &[SYNTHESIZED]);
     server.reload();

@@ -23,7 +23,7 @@ fn can() -> bool {
     let lab = lab::network::check().map_err(|error| error.to_string());
     let can = lab.and_then(|()| sys::bpf::available().map_err(|error| error.to_string()));
     if let Err(why) = &can {
-        println!("SKIPPED: {why}");
+        testing::skip("xdp", why);
     }
     can.is_ok()
 }

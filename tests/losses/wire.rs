@@ -50,7 +50,7 @@ impl Wire {
         let name = format!("ls{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let made = Command::new("ip").args(["netns", "add", &name]).output();
         if !made.is_ok_and(|output| output.status.success()) {
-            println!("SKIPPED: network namespaces need root and the program ip");
+            testing::skip("root", "network namespaces need root and the program ip");
             return None;
         }
         let wire = Self { name, server: [v4(1), v6(1, 1)], measurer: [v4(2), v6(1, 2)] };
@@ -165,7 +165,7 @@ fn what_the_queue_before_the_device_drops_voids_the_trial() {
     let server = server(1, &wire, |_| ());
     let shaped = "tc qdisc add dev to-server root tbf rate 400kbit burst 1600 limit 3000";
     if !wire.exec(&shaped.split(' ').collect::<Vec<_>>()).status.success() {
-        println!("SKIPPED: the kernel has no token bucket (sch_tbf)");
+        testing::skip("sch_tbf", "the kernel has no token bucket");
         return;
     }
     let tried = wire.trial(&server, "1000", &[]);

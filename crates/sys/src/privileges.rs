@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_thread_gives_up_capabilities_without_touching_others() {
         if !has(Capability::NetBindService) {
-            println!("SKIPPED: this process has no CAP_NET_BIND_SERVICE to keep");
+            testing::skip("root", "this process has no CAP_NET_BIND_SERVICE to keep");
             return;
         }
         std::thread::spawn(|| {

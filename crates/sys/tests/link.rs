@@ -12,7 +12,7 @@ use sys::poll::{Events, Interest, Poller};
 fn can_run() -> bool {
     let can = sys::process::is_root();
     if !can {
-        println!("SKIPPED: network namespaces need root");
+        testing::skip("root", "network namespaces need root");
     }
     can
 }

@@ -24,7 +24,7 @@ pub fn can_run() -> bool {
     match sys::bpf::available() {
         Ok(()) => true,
         Err(why) => {
-            println!("SKIPPED: {why}");
+            testing::skip("xdp", why);
             false
         }
     }

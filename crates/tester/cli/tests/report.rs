@@ -93,11 +93,7 @@ fn tables_for_papers_name_their_deviations() {
 /// As in a paper: booktabs, and longtable for those that go on over several pages.
 #[test]
 fn the_latex_tables_compile() {
-    let available = Command::new("pdflatex").arg("--version").stdout(Stdio::null()).status();
-    if available.is_err() {
-        println!(
-            "SKIPPED: pdflatex is not installed; install it with: apt-get install texlive-latex-recommended"
-        );
+    if !testing::has_program("pdflatex", "texlive-latex-recommended") {
         return;
     }
     let mut long = fixture("quick");
@@ -127,8 +123,7 @@ fn the_latex_tables_compile() {
 
 #[test]
 fn figures_become_png_where_the_program_is() {
-    if Command::new("rsvg-convert").arg("--version").stdout(Stdio::null()).status().is_err() {
-        println!("SKIPPED: rsvg-convert is not installed; install it with: apt-get install librsvg2-bin");
+    if !testing::has_program("rsvg-convert", "librsvg2-bin") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -97,7 +97,7 @@ fn free_listen() -> SocketAddr {
 fn skipped(name: &str) -> bool {
     let missing = peers::locate(peers::find(name).unwrap()).err();
     if let Some(reason) = &missing {
-        println!("SKIPPED: {reason}");
+        testing::skip(&format!("peer {name}"), reason);
     }
     missing.is_some()
 }

@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn the_place_is_laid_out_as_in_the_program() {
         if objects::MISSING.is_some() {
-            println!("SKIPPED: built without XDP programs");
+            testing::skip("xdp", "built without XDP programs");
             return;
         }
         sys::assert_layout!(
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn structs_are_found_with_their_members() {
         if objects::MISSING.is_some() {
-            println!("SKIPPED: built without XDP programs");
+            testing::skip("xdp", "built without XDP programs");
             return;
         }
         let range = Layout::of(objects::BYPASS, "range").unwrap();

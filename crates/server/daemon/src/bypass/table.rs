@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn the_table_is_laid_out_as_in_the_program() {
         if objects::MISSING.is_some() {
-            println!("SKIPPED: built without XDP programs");
+            testing::skip("xdp", "built without XDP programs");
             return;
         }
         // Members by their words, and words in all.

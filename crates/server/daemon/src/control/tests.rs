@@ -72,7 +72,7 @@ fn a_socket_left_behind_is_replaced_and_nothing_else() {
 #[test]
 fn the_group_of_the_server_may_use_it() {
     if !sys::process::is_root() {
-        println!("SKIPPED: only root can give a file to others");
+        testing::skip("root", "only root can give a file to others");
         return;
     }
     use std::os::unix::fs::MetadataExt;

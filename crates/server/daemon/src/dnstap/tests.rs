@@ -43,19 +43,11 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-fn is_installed(program: &str) -> bool {
-    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok_and(
-        |mut child| {
-            let _ = child.wait();
-            true
-        },
-    )
-}
-
 #[test]
 fn other_programs_read_the_records() {
-    if !is_installed("fstrm_capture") || !is_installed("dnstap-ldns") {
-        println!("SKIPPED: fstrm_capture (fstrm-bin) and dnstap-ldns are needed");
+    if !testing::has_program("fstrm_capture", "fstrm-bin")
+        || !testing::has_program("dnstap-ldns", "dnstap-ldns")
+    {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

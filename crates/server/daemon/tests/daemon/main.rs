@@ -158,7 +158,7 @@ fn sockets_of_the_service_manager_are_taken() {
 
 fn what_is_given_up_is_gone() {
     if !sys::process::is_root() {
-        println!("SKIPPED: only root has privileges to give up");
+        testing::skip("root", "only root has privileges to give up");
         return;
     }
     let here = Surroundings::new("[process]\nuser = 'nobody'\nsandbox = true\n");
@@ -184,7 +184,7 @@ fn what_is_given_up_is_gone() {
         let unlisted =
             here.has_no_landlock() && (probe.starts_with("read /etc") || probe.starts_with("write"));
         if unlisted {
-            println!("SKIPPED: {probe}: this kernel has no landlock");
+            testing::skip("landlock", format!("{probe}: this kernel has no landlock"));
         } else {
             assert_eq!(program.talk(probe), *answer, "{probe}");
         }

@@ -43,7 +43,7 @@ fn kdig(server: SocketAddr, options: &[&str]) -> Option<Output> {
         .output();
     match run {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            println!("SKIPPED: kdig (package knot-dnsutils) is not installed");
+            testing::skip("program kdig", "kdig is not installed: apt-get install knot-dnsutils");
             None
         }
         run => Some(run.unwrap()),
@@ -106,7 +106,7 @@ impl Unbound {
             Command::new("unbound").args(["-d", "-c", &file]).stdout(Stdio::null()).stderr(log).spawn();
         let process = match started {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                println!("SKIPPED: unbound is not installed");
+                testing::skip("program unbound", "unbound is not installed: apt-get install unbound");
                 return None;
             }
             process => process.unwrap(),

@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn parameters_are_laid_out_as_in_the_programs() {
         if objects::MISSING.is_some() {
-            println!("SKIPPED: built without XDP programs");
+            testing::skip("xdp", "built without XDP programs");
             return;
         }
         let object = objects::AUTHORITY;

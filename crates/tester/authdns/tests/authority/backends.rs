@@ -190,7 +190,7 @@ fn vlan_devices_whose_tags_are_hidden_are_served_by_sockets_or_on_themselves() {
     for (role, to, number) in [(Role::Tester, Role::Auth, 1), (Role::Auth, Role::Tester, 2)] {
         let (namespace, below) = (lab.namespace(role), lab.end(role, to).device);
         if let Err(why) = ip(&format!("-n {namespace} link add link {below} name v7 type vlan id 7")) {
-            println!("SKIPPED: no VLAN devices here: {why}");
+            testing::skip("vlan", format!("no VLAN devices here: {why}"));
             return;
         }
         ip(&format!("-n {namespace} address add 192.0.2.{number}/24 dev v7")).unwrap();

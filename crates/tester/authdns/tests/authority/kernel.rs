@@ -12,7 +12,7 @@ use super::oracle::{XDP_PASS, answers_rightly_or_passes};
 
 /// Whether programs can be used here; if not, says so as a skipped test must.
 pub fn can_run() -> bool {
-    sys::bpf::available().map_err(|why| println!("SKIPPED: {why}")).is_ok()
+    sys::bpf::available().map_err(|why| testing::skip("xdp", why)).is_ok()
 }
 
 fn load(zone: &HotZone<'_>) -> Answerer {
@@ -21,7 +21,7 @@ fn load(zone: &HotZone<'_>) -> Answerer {
 }
 
 fn runner(cases: u32) -> TestRunner {
-    TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
+    TestRunner::new(Config { cases, source_file: Some(file!()), ..Config::default() })
 }
 
 /// Zones of all kinds that the program must know, with suffixes of all lengths modulo eight.

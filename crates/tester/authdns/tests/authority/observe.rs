@@ -78,7 +78,7 @@ fn start_peer(name: &str, auth: SocketAddr) -> Option<RunningPeer> {
     let settings = PeerSettings::new(listen, auth, prefix, suffix, sys::cpu::available());
     match peers::start(peers::find(name).unwrap(), settings, &probe, &AtomicBool::new(false)) {
         Err(error @ PeerError::Missing { .. }) => {
-            println!("SKIPPED: {error}");
+            testing::skip(&format!("peer {name}"), error);
             None
         }
         peer => Some(peer.unwrap()),

@@ -31,7 +31,7 @@ impl Program {
     /// `None` where there is no XDP.
     fn load(listener: SocketAddr) -> Option<Self> {
         if let Err(why) = sys::bpf::available() {
-            println!("SKIPPED: {why}");
+            testing::skip("xdp", why);
             return None;
         }
         let mut object = BypassPlace::new(MACS[0], 1, 2048, ANSWERS_OF_TEST).load(1, 1).unwrap();

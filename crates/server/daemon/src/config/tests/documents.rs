@@ -145,16 +145,16 @@ fn the_manual_page_is_good_roff() {
             assert!(manual.contains(&format!("\n.B {}\n", key.name)), "{}", key.name);
         }
     }
+    if !testing::has_program("groff", "groff-base") {
+        return;
+    }
     let groff = Command::new("groff")
         .args(["-man", "-ww", "-Tutf8", "-P-cbou"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let Ok(mut groff) = groff else {
-        println!("SKIPPED: no groff here");
-        return;
-    };
+    let mut groff = groff.unwrap();
     std::io::Write::write_all(&mut groff.stdin.take().unwrap(), manual.as_bytes()).unwrap();
     let output = groff.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");

@@ -26,7 +26,7 @@ impl Running {
     pub fn start(setup: &Setup, authority_port: u16) -> Option<Self> {
         let program = setup.resolver.program();
         if !Path::new(program).exists() {
-            println!("SKIPPED: {program} is not installed");
+            testing::skip(&format!("program {program}"), format!("{program} is not installed"));
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
