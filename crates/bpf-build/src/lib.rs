@@ -2,37 +2,61 @@
 //!
 //! Each crate keeps its programs in `bpf/`: `bpf/NAME.bpf.c` becomes the constant `NAME` (in capitals) of
 //! `$OUT_DIR/objects.rs`. Headers that several crates include stand in `crates/sys/bpf`; Cargo hands that
-//! directory to a build script as `DEP_SEXTANT_SYS_INCLUDE`. Without clang or libbpf's headers the crates
-//! build all the same, and `sys::bpf::available()` says what is missing.
+//! directory to a build script as `DEP_SEXTANT_SYS_INCLUDE`.
+//!
+//! Without clang or libbpf's headers the crates build all the same, and `sys::bpf::available()` says what is
+//! missing; with `SEXTANT_REQUIRE=1`, as in CI, the build ends there. A program that clang does not accept
+//! always ends the build, with what clang says.
 #![forbid(unsafe_code)]
+
+mod clang;
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use clang::{Clang, Failure};
 
 /// Compiles every `bpf/*.bpf.c` of the crate that is being built, and writes `$OUT_DIR/objects.rs`. `embed`
 /// is the path of the macro that embeds a file at an aligned address.
 ///
 /// # Panics
-/// Cargo's environment is absent, or `OUT_DIR` cannot be written.
+/// A program has an error; something is missing and `SEXTANT_REQUIRE` is 1; Cargo's environment is absent, or
+/// `OUT_DIR` cannot be written.
 pub fn compile(embed: &str) {
-    println!("cargo:rerun-if-env-changed=CLANG");
+    for variable in ["CLANG", "SEXTANT_REQUIRE"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
     println!("cargo:rerun-if-changed=bpf");
     let include = env::var_os("DEP_SEXTANT_SYS_INCLUDE").map(PathBuf::from);
     if let Some(include) = &include {
         println!("cargo:rerun-if-changed={}", include.display());
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let names = programs();
-    let built = names.iter().try_for_each(|name| compile_program(name, include.as_deref(), &out));
-    if let Err(missing) = &built {
-        println!("cargo:warning=without XDP programs: {missing}");
-        // A file that never exists makes cargo try again at the next build: what is missing may have been
-        // installed.
-        println!("cargo:rerun-if-changed={}", out.join("always").display());
+    let (clang, names) = (Clang::new(include), programs());
+    let built = names.iter().try_for_each(|name| {
+        let source = Path::new("bpf").join(format!("{name}.bpf.c"));
+        clang.compile(&source, &out.join(name).with_extension("o"))
+    });
+    if let Err(failure) = &built {
+        end_or_warn(failure, &out);
     }
     fs::write(out.join("objects.rs"), objects(&names, &built, embed)).expect("OUT_DIR can be written");
+}
+
+/// Ends the build, or warns where it can go on without the programs.
+fn end_or_warn(failure: &Failure, out: &Path) {
+    let is_required = env::var_os("SEXTANT_REQUIRE").is_some_and(|value| value == "1");
+    match failure {
+        Failure::Program(said) => panic!("clang does not accept a BPF program of this crate:\n{said}"),
+        Failure::Missing(what) if is_required => panic!("SEXTANT_REQUIRE=1 wants the BPF programs: {what}"),
+        Failure::Missing(what) => {
+            println!("cargo:warning=without XDP programs: {what}");
+            // A file that never exists makes cargo try again at the next build: what is missing may have been
+            // installed.
+            println!("cargo:rerun-if-changed={}", out.join("always").display());
+        }
+    }
 }
 
 /// The programs of the crate: the names before `.bpf.c`, sorted.
@@ -45,45 +69,9 @@ fn programs() -> Vec<String> {
     names
 }
 
-/// Compiles one program; the error says what is missing in one line.
-fn compile_program(name: &str, include: Option<&Path>, out: &Path) -> Result<(), String> {
-    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let source = format!("{name}.bpf.c");
-    let mut command = Command::new(&clang);
-    command.args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3"]);
-    for directory in include.map(Path::to_path_buf).into_iter().chain(multiarch_include()) {
-        command.arg("-I").arg(directory);
-    }
-    command.arg("-c").arg(Path::new("bpf").join(&source));
-    command.arg("-o").arg(out.join(name).with_extension("o"));
-    let output = command.output().map_err(|error| format!("{clang} could not be run ({error})"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    if complaints.lines().any(|line| line.contains("'bpf/") && line.contains("file not found")) {
-        return Err("libbpf's headers were not found (Debian: libbpf-dev)".to_owned());
-    }
-    let first = complaints.lines().find(|line| line.contains("error")).unwrap_or("it gave no reason");
-    Err(format!("{clang} could not compile bpf/{source}: {first}"))
-}
-
-/// Debian and its descendants keep `asm/types.h` in a directory that clang does not search for the target
-/// bpf.
-fn multiarch_include() -> Option<PathBuf> {
-    let host = env::var("HOST").ok()?;
-    let arch = host.split('-').next()?;
-    let environment = if host.contains("musl") { "musl" } else { "gnu" };
-    let directories = [format!("{arch}-linux-{environment}"), format!("{arch}-linux-gnu")];
-    directories
-        .iter()
-        .map(|name| Path::new("/usr/include").join(name))
-        .find(|path| path.join("asm/types.h").exists())
-}
-
 /// The Rust source that embeds the objects, or says why there are none.
-fn objects(names: &[String], built: &Result<(), String>, embed: &str) -> String {
-    let missing = built.as_ref().err();
+fn objects(names: &[String], built: &Result<(), Failure>, embed: &str) -> String {
+    let missing = built.as_ref().err().map(Failure::words);
     let mut source = format!(
         "/// What was missing when the crate was built.\n#[allow(dead_code, reason = \"one crate asks for all\")]\n\
          pub const MISSING: Option<&str> = {missing:?};\n"
