@@ -1,0 +1,125 @@
+//! `tests/run` with a cargo that is played by the test: what is run again, what fails, what is listed at the
+//! end.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// What cargo prints of a program with a property and a test of time, each of which passes or fails.
+fn told(property: bool, time: bool) -> String {
+    let end = |passes| if passes { "ok" } else { "FAILED" };
+    let mut text = format!(
+        "     Running tests/one/main.rs (target/debug/deps/one-0123456789abcdef)\n\n\
+         test property ... {}\ntest bench::rate ... {}\n",
+        end(property),
+        end(time)
+    );
+    let failed: Vec<_> =
+        [("property", property), ("bench::rate", time)].into_iter().filter(|test| !test.1).collect();
+    if !failed.is_empty() {
+        text += "\nfailures:\n\n---- words\n    words\n\nfailures:\n";
+        for (name, _) in &failed {
+            text += &format!("    {name}\n");
+        }
+    }
+    let (count, end) = (failed.len(), if failed.is_empty() { "ok" } else { "FAILED" });
+    text += &format!("\ntest result: {end}. {} passed; {count} failed; 0 ignored\n", 2 - count);
+    if count > 0 {
+        text += "error: 1 target failed:\n    `-p sextant --test one`\n";
+    }
+    text
+}
+
+fn write(directory: &Path, name: &str, text: &str) {
+    let path = directory.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// Runs the script with a cargo that says these things one after the other. It fails where it says FAILED.
+fn run(says: &[String], more: &str) -> Output {
+    // A program that a thread still writes cannot be started, and whatever another thread starts meanwhile
+    // holds the file open, too.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write(here, "tests/run", include_str!("run"));
+    write(here, "tests/timing.txt", "# comment\n\none::bench\none::gone\n");
+    write(
+        here,
+        "tests/skips.txt",
+        "always peer totd: none\nsometimes busy machine: others\nalways xdp: none\n",
+    );
+    for (round, text) in says.iter().enumerate() {
+        write(here, &format!("said-{round}"), text);
+    }
+    let cargo = format!(
+        "#!/bin/sh\necho \"$@\" >> calls\nround=$(($(wc -l < calls) - 1))\n{more}\ncat said-$round\n\
+         ! grep -q FAILED said-$round\n"
+    );
+    write(here, "bin/cargo", &cargo);
+    // The wait for a quiet machine is no part of this.
+    write(here, "bin/sleep", "#!/bin/sh\n");
+    let path = format!("{}:{}", here.join("bin").display(), std::env::var("PATH").unwrap());
+    let mut script = Command::new(here.join("tests/run"));
+    script.arg("--workspace").env("PATH", path).current_dir(here).stdin(Stdio::null());
+    let output = script.output().unwrap();
+    assert_eq!(fs::read_to_string(here.join("calls")).unwrap().lines().count(), says.len(), "{output:?}");
+    output
+}
+
+fn last_words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_test_of_time_is_run_again_and_both_ends_are_told() {
+    let output = run(&[told(true, false), told(true, true)], "");
+    let words = last_words(&output);
+    assert!(output.status.success(), "{words}");
+    assert!(words.contains("run again:\n  one::bench::rate: failed, passed\n"), "{words}");
+    let output = run(&[told(true, false), told(true, false), told(true, false)], "");
+    let words = last_words(&output);
+    assert!(!output.status.success(), "{words}");
+    assert!(words.contains("one::bench::rate: failed, failed, failed\n"), "{words}");
+}
+
+#[test]
+fn any_other_failure_is_final() {
+    for time in [true, false] {
+        let output = run(&[told(false, time)], "");
+        let words = last_words(&output);
+        assert!(!output.status.success(), "{words}");
+        assert!(words.contains("failed, and no test of time (tests/timing.txt): one::property\n"), "{words}");
+    }
+    let crashed = "     Running tests/one/main.rs (target/debug/deps/one-0123456789abcdef)\n\
+                   error: 1 target failed:\n    `-p sextant --test one` (signal: 11) FAILED\n";
+    assert!(!run(&[crashed.into()], "").status.success());
+}
+
+#[test]
+fn skips_and_entries_too_many_are_listed() {
+    let skips = "printf 'peer totd\\ta::test\\tnot there\\n' >> $SEXTANT_SKIPS";
+    let output = run(&[told(true, true)], skips);
+    let words = last_words(&output);
+    assert!(output.status.success(), "{words}");
+    assert!(words.contains("1 skips, for want of 1:\n  peer totd: a::test: not there\n"), "{words}");
+    assert!(words.contains("nothing skipped for 'xdp' of tests/skips.txt\n"), "{words}");
+    assert!(words.contains("no test is 'one::gone' of tests/timing.txt\n"), "{words}");
+    for listed in ["'peer totd'", "'busy machine'", "'one::bench'"] {
+        assert!(!words.contains(listed), "{words}");
+    }
+}
+
+#[test]
+fn new_counter_examples_are_printed() {
+    let kept = "mkdir -p crates/x/proptest-regressions; echo '# header' > crates/x/proptest-regressions/a.txt; \
+                echo 'cc 12 # shrinks to n = 3' >> crates/x/proptest-regressions/a.txt";
+    let words = last_words(&run(&[told(false, true)], kept));
+    assert!(words.contains("./crates/x/proptest-regressions/a.txt:cc 12 # shrinks to n = 3\n"), "{words}");
+}
