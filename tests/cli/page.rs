@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -22,8 +23,18 @@ const LOOK: &str = concat!("<script>", include_str!("look.js"), "</script>");
 /// The accessibility checks of axe-core, of this version.
 const AXE: &str = "axe-core@4.11.0";
 
-/// axe-core's script, fetched once by npm; nothing where that cannot be had.
-fn axe() -> Option<String> {
+/// axe-core's script; nothing, and a word why, where npm cannot fetch it: then the pages are looked at
+/// without it.
+fn axe() -> String {
+    static AXE_JS: LazyLock<Option<String>> = LazyLock::new(fetch_axe);
+    if AXE_JS.is_none() {
+        testing::skip("axe-core", format!("accessibility is not looked at: npm cannot fetch {AXE}"));
+    }
+    AXE_JS.clone().unwrap_or_default()
+}
+
+/// Fetches the script, unless an earlier run has.
+fn fetch_axe() -> Option<String> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
     let script = directory.join("package/axe.min.js");
     if !script.exists() {
@@ -89,13 +100,10 @@ fn faults(report: &Path, (window, scheme): (&str, &str), axe: &str) -> Vec<Value
 
 #[test]
 fn reports_work_in_a_browser_from_the_disk() {
-    if chromium_is_missing() {
+    if !testing::has_program("chromium", "chromium") {
         return;
     }
-    let axe = axe().unwrap_or_else(|| {
-        println!("SKIPPED: accessibility: npm cannot fetch {AXE}");
-        String::new()
-    });
+    let axe = axe();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/tester/cli/tests/fixtures");
     let all = tempfile::tempdir().unwrap();
     for name in ["quick", "interrupted", "hostile"] {
@@ -120,7 +128,7 @@ fn reports_work_in_a_browser_from_the_disk() {
 
 #[test]
 fn the_page_of_a_campaign_works_in_a_browser() {
-    if chromium_is_missing() {
+    if !testing::has_program("chromium", "chromium") {
         return;
     }
     let _alone = alone();
@@ -131,18 +139,10 @@ fn the_page_of_a_campaign_works_in_a_browser() {
     let output = campaign::run(&file, &out, &[]);
     // Some measurements may have failed on a busy machine; the page is there all the same.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
-    let axe = axe().unwrap_or_default();
+    let axe = axe();
     for window in WINDOWS {
         assert_eq!(faults(&out.join("report.html"), window, &axe), Vec::<Value>::new(), "at {window:?}");
     }
-}
-
-fn chromium_is_missing() -> bool {
-    let missing = Command::new("chromium").arg("--version").stdout(Stdio::null()).status().is_err();
-    if missing {
-        println!("SKIPPED: chromium is not installed; install it with: apt-get install chromium");
-    }
-    missing
 }
 
 /// The page of several results, one of them measured twice; what is no result is told.

@@ -2,12 +2,14 @@
 
 use std::io::Read;
 use std::net::{IpAddr, UdpSocket};
+use std::process::Stdio;
 use std::time::Duration;
 
 use dns64::wire::{Header, rcode};
+use lab::network::{Lab, LabSpec, Role};
 
 use crate::support::client::{ask, ask_edns, connect};
-use crate::support::server::Server;
+use crate::support::server::{File, Server, config_text};
 use crate::support::upstream::Upstream;
 use crate::support::words::query;
 use crate::support::{read_frame, write_frame};
@@ -35,6 +37,25 @@ fn strangers_are_refused() {
 fn local_networks_alone_are_served_by_default() {
     let (_upstream, server) = site("listen = ['127.0.0.1:0']");
     assert_eq!(ask(A).from(GUEST, server.address()).unwrap().rcode(), 0);
+    if let Err(why) = lab::network::check() {
+        testing::skip("lab", why);
+        return;
+    }
+    let lab = Lab::up(&LabSpec { name: format!("cl{}", std::process::id()), ..LabSpec::default() }).unwrap();
+    // Addresses for benchmarks (RFC 2544, RFC 5180) are no local networks.
+    let (dut, tester) = (lab.end(Role::Dut, Role::Tester), lab.end(Role::Tester, Role::Dut));
+    let upstream = "[::1]:9".parse().unwrap();
+    let listen = format!("listen = ['{}:0', '[{}]:0']", dut.ipv4, dut.ipv6);
+    let file = File::new(&config_text(&[upstream], &listen));
+    let mut command = lab.command(Role::Dut, env!("CARGO_BIN_EXE_dns64d"));
+    command.arg("--config").arg(&file.path).stdin(Stdio::null()).stderr(Stdio::piped());
+    sys::process::die_with_parent(&mut command);
+    let server = Server::spawn(file, command);
+    let strangers: [IpAddr; 2] = [tester.ipv4.into(), tester.ipv6.into()];
+    for (stranger, &address) in strangers.into_iter().zip(&server.addresses) {
+        let asked = || ask(A).from(stranger, address).unwrap().is(rcode::REFUSED, &[]);
+        sys::netns::within(&lab.namespace(Role::Tester), asked).unwrap();
+    }
 }
 
 #[test]
