@@ -1,8 +1,9 @@
 //! A very small HTTP server for one page, in a thread of its own.
 //!
-//! It answers one connection at a time and gives each two seconds; the kernel's queue holds the next ones.
-//! Whatever comes costs no more than that, and the threads that answer or send queries never meet it.
+//! It hears some connections at once and gives each two seconds; one more ends the oldest. Whatever comes costs
+//! no more than that, and the threads that answer or send queries never meet it.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -10,12 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::poll::{Events, Interest, Poller};
+
 /// The page.
 const PATH: &str = "/metrics";
 /// OpenMetrics 1.0, as text.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Connections at once.
+const CONNECTIONS: usize = 64;
 /// The longest head of a request, in octets.
 const HEAD_OCTETS: usize = 8192;
 /// The most header fields of a request.
@@ -45,11 +50,14 @@ impl MetricsServer {
             |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}"));
         let listener = TcpListener::bind(listen).map_err(named)?;
         let address = listener.local_addr().map_err(named)?;
+        let mut connections = Connections::new(listener).map_err(named)?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let work = move || {
             prepare();
-            serve(&listener, &told, &page);
+            while !told.load(Ordering::Relaxed) {
+                connections.serve(&page);
+            }
         };
         let thread = std::thread::Builder::new().name("openmetrics".into()).spawn(work).map_err(named)?;
         Ok(Self { address, stop, thread: Some(thread) })
@@ -82,44 +90,119 @@ fn reachable(mut listen: SocketAddr) -> SocketAddr {
     listen
 }
 
-fn serve(listener: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<String>) {
-    while !stop.load(Ordering::Relaxed) {
-        match listener.accept() {
-            // A client that goes away is no affair of ours.
-            Ok((stream, _)) => drop(converse(stream, page)),
-            Err(_) => std::thread::sleep(PAUSE),
+/// The listener and its connections, the oldest first.
+struct Connections {
+    poller: Poller,
+    events: Events,
+    listener: TcpListener,
+    open: VecDeque<Connection>,
+    next_token: u64,
+}
+
+/// What the poller calls the listener; connections have other numbers.
+const LISTENER: u64 = 0;
+
+impl Connections {
+    fn new(listener: TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let poller = Poller::new()?;
+        poller.add(&listener, LISTENER, Interest::Read)?;
+        let events = Events::with_capacity(CONNECTIONS);
+        Ok(Self { poller, events, listener, open: VecDeque::new(), next_token: LISTENER + 1 })
+    }
+
+    /// Waits until something happens, and sees to it.
+    fn serve(&mut self, page: &dyn Fn() -> Option<String>) {
+        let left = self.open.front().map(|oldest| oldest.until.saturating_duration_since(Instant::now()));
+        if self.poller.wait(&mut self.events, left).is_err() {
+            return std::thread::sleep(PAUSE);
+        }
+        let ready: Vec<u64> = self.events.iter().map(|event| event.token).collect();
+        for token in ready {
+            if token == LISTENER {
+                self.accept();
+            } else if let Some(index) = self.open.iter().position(|known| known.token == token) {
+                // A client that goes away is no affair of ours.
+                if !self.open[index].go_on(&self.poller, page).unwrap_or(false) {
+                    self.open.remove(index);
+                }
+            }
+        }
+        let now = Instant::now();
+        while self.open.front().is_some_and(|oldest| oldest.until <= now) {
+            self.open.pop_front();
+        }
+    }
+
+    fn accept(&mut self) {
+        let Ok((stream, _)) = self.listener.accept() else { return std::thread::sleep(PAUSE) };
+        let token = self.next_token;
+        self.next_token += 1;
+        if self.open.len() >= CONNECTIONS {
+            self.open.pop_front();
+        }
+        let begun = stream
+            .set_nonblocking(true)
+            .and_then(|()| stream.set_nodelay(true))
+            .and_then(|()| self.poller.add(&stream, token, Interest::Read));
+        if begun.is_ok() {
+            let until = Instant::now() + PATIENCE;
+            self.open.push_back(Connection { token, stream, until, head: Vec::new(), answer: None });
         }
     }
 }
 
-fn converse(mut stream: TcpStream, page: &dyn Fn() -> Option<String>) -> io::Result<()> {
-    let until = Instant::now() + PATIENCE;
-    stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut head = Vec::new();
-    let (status, body) = loop {
-        if let Some(answer) = reply(&head, page) {
-            break answer;
+/// A connection: the head of the request, as far as it has come, and then what is left of the answer.
+struct Connection {
+    token: u64,
+    stream: TcpStream,
+    until: Instant,
+    head: Vec<u8>,
+    answer: Option<io::Cursor<Vec<u8>>>,
+}
+
+impl Connection {
+    /// Reads and writes what can be read and written now; false when all is done.
+    fn go_on(&mut self, poller: &Poller, page: &dyn Fn() -> Option<String>) -> io::Result<bool> {
+        while self.answer.is_none() {
+            let mut octets = [0; 1024];
+            match self.stream.read(&mut octets) {
+                Ok(0) => return Ok(false),
+                Ok(length) => self.head.extend_from_slice(&octets[..length]),
+                Err(error) => return is_for_later(&error).then_some(true).ok_or(error),
+            }
+            let too_long = || (self.head.len() >= HEAD_OCTETS).then_some(("400 Bad Request", None));
+            if let Some((status, body)) = reply(&self.head, page).or_else(too_long) {
+                self.answer = Some(io::Cursor::new(response(&self.head, status, body)));
+                poller.modify(&self.stream, self.token, Interest::Write)?;
+            }
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || head.len() >= HEAD_OCTETS {
-            break ("400 Bad Request", None);
+        while let Some(answer) = &mut self.answer {
+            let rest = answer.get_ref().get(answer.position() as usize..).unwrap_or_default();
+            if rest.is_empty() {
+                return Ok(false);
+            }
+            match self.stream.write(rest) {
+                Ok(length) => answer.set_position(answer.position() + length as u64),
+                Err(error) => return is_for_later(&error).then_some(true).ok_or(error),
+            }
         }
-        stream.set_read_timeout(Some(left))?;
-        let mut octets = [0; 1024];
-        match stream.read(&mut octets)? {
-            0 => return Ok(()),
-            length => head.extend_from_slice(&octets[..length]),
-        }
-    };
+        Ok(true)
+    }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// The answer to a request with this head.
+fn response(head: &[u8], status: &str, body: Option<String>) -> Vec<u8> {
     let kind = if body.is_some() { CONTENT_TYPE } else { "text/plain; charset=utf-8" };
     let text = body.unwrap_or_else(|| format!("{status}: see {PATH}\n"));
     let shown = if head.starts_with(b"HEAD ") { "" } else { &text };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{shown}",
-        text.len(),
-    )
+    let octets = text.len();
+    let fields = format!("Content-Type: {kind}\r\nContent-Length: {octets}\r\nConnection: close");
+    format!("HTTP/1.1 {status}\r\n{fields}\r\n\r\n{shown}").into_bytes()
 }
 
 /// Status and page for what has come so far; `None` while the head is not whole.
@@ -175,6 +258,37 @@ mod tests {
         drop(silent);
         let taken = MetricsServer::start(at, || (), || None).err().unwrap().to_string();
         assert!(taken.starts_with(&format!("cannot listen on {at}: ")), "{taken}");
+    }
+
+    /// Silent connections do not make a reader of the page wait for their end.
+    #[test]
+    fn attack_silent_connections_do_not_hold_up_the_page() {
+        let page = || Some("page\n".repeat(100_000));
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), || (), page).unwrap();
+        let silent = [(); CONNECTIONS / 2].map(|()| TcpStream::connect(server.address()).unwrap());
+        let deaf = [(); CONNECTIONS / 4].map(|()| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            stream
+        });
+        let answer = ask(server.address(), b"GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.len() > 500_000, "{}", answer.len());
+        for mut stream in silent {
+            stream.set_nonblocking(true).unwrap();
+            let error = stream.read(&mut [0; 1]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "the page came while this one was heard");
+        }
+        drop(deaf);
+    }
+
+    #[test]
+    fn one_more_connection_ends_the_oldest() {
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), || (), || None).unwrap();
+        let mut oldest = TcpStream::connect(server.address()).unwrap();
+        let mut others = [(); CONNECTIONS].map(|()| TcpStream::connect(server.address()).unwrap());
+        assert_eq!(oldest.read(&mut [0; 1]).unwrap(), 0);
+        others[0].set_nonblocking(true).unwrap();
+        assert_eq!(others[0].read(&mut [0; 1]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
