@@ -100,8 +100,8 @@ impl Set {
     }
 }
 
-/// The network of a client as one number; the families do not meet.
-fn network(client: IpAddr) -> u64 {
+/// The network of a client as one number: /24 of IPv4, /56 of IPv6. The families do not meet.
+pub(crate) fn network(client: IpAddr) -> u64 {
     match client.to_canonical() {
         IpAddr::V4(v4) => 1 << 56 | u64::from(v4.to_bits() >> 8),
         IpAddr::V6(v6) => (v6.to_bits() >> 72) as u64,

@@ -1,12 +1,16 @@
 //! Jobs: clients' queries, each in its slot from its beginning to its end.
 
 use super::chain::{Links, List};
+use super::shares::Shares;
 use super::{Event, Failure, State, UpstreamQuery};
 use crate::client::{Client, Query};
 use crate::domains::Routes;
 
 /// The longest reply that is held for a job, in octets: whatever servers send, a job costs no more memory.
 const HELD_OCTETS_MAX: usize = 4_096;
+
+/// So many of the jobs that have waited longest are compared when one has to go.
+const OLDEST: usize = 32;
 
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +124,7 @@ pub struct Jobs {
     ages: Links,
     young: List,
     old: List,
+    shares: Shares,
 }
 
 impl Jobs {
@@ -134,6 +139,7 @@ impl Jobs {
             ages: Links::new(count),
             young: List::default(),
             old: List::default(),
+            shares: Shares::new(count),
         }
     }
 
@@ -166,6 +172,7 @@ impl Jobs {
         let Some(job) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         if job.age == Age::New {
             job.age = Age::Young;
+            self.shares.add(job.client.address.ip());
             self.ages.append(&mut self.young, slot);
         }
     }
@@ -178,6 +185,9 @@ impl Jobs {
             Age::New => {}
             Age::Young => self.ages.remove(&mut self.young, slot),
             Age::Old => self.ages.remove(&mut self.old, slot),
+        }
+        if job.age != Age::New {
+            self.shares.remove(job.client.address.ip());
         }
         *place = None;
         self.free.push(slot as u32);
@@ -193,9 +203,24 @@ impl Jobs {
         self.slots.get_mut(slot)?.as_mut()
     }
 
+    /// The job that has to go when there is no room: among those that have waited longest, the first of the
+    /// network with the most jobs that wait. So a flood of one network gives up its own queries.
+    pub fn first_to_go(&self) -> Option<usize> {
+        let oldest = std::iter::successors(self.oldest(), |&slot| self.next_oldest(slot)).take(OLDEST);
+        let share = |slot: usize| self.get(slot).map_or(0, |job| self.shares.of(job.client.address.ip()));
+        let heavier = |kept: (usize, u32), next: (usize, u32)| if next.1 > kept.1 { next } else { kept };
+        oldest.map(|slot| (slot, share(slot))).reduce(heavier).map(|(slot, _)| slot)
+    }
+
     /// The job that has waited longest.
-    pub fn oldest(&self) -> Option<usize> {
+    fn oldest(&self) -> Option<usize> {
         self.old.first().or(self.young.first())
+    }
+
+    /// The job that has waited longest of those after this one.
+    fn next_oldest(&self, slot: usize) -> Option<usize> {
+        let is_old = self.get(slot).is_some_and(|job| job.age == Age::Old);
+        self.ages.next(slot).or(self.young.first().filter(|_| is_old))
     }
 
     /// The first job that was not looked at for a stale answer, and when it is to be.
@@ -304,6 +329,23 @@ mod tests {
         jobs.remove(slots[2]);
         jobs.remove(slots[2]);
         assert!(jobs.is_empty() && jobs.oldest().is_none());
+    }
+
+    #[test]
+    fn the_network_with_the_most_jobs_gives_up_its_oldest() {
+        let mut jobs = Jobs::new(5);
+        let slots = [1u8, 1, 2, 2, 2].map(|network| {
+            let mut job = job();
+            job.client.address = ([10, 0, network, 1], 1).into();
+            let slot = jobs.begin(job).unwrap();
+            jobs.queue(slot);
+            slot
+        });
+        assert_eq!(jobs.first_to_go(), Some(slots[2]));
+        jobs.grow_old(slots[0]);
+        assert_eq!(jobs.first_to_go(), Some(slots[2]), "whether they have been looked at or not");
+        jobs.remove(slots[2]);
+        assert_eq!(jobs.first_to_go(), Some(slots[0]), "the oldest of equals");
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod chain;
 pub mod jobs;
 pub mod lookups;
 pub mod query;
+pub mod shares;
 pub mod state;
 
 pub use jobs::{Held, Job, Jobs, Wait};

@@ -115,7 +115,7 @@ impl Machine {
         out: &mut impl Output,
     ) -> Result<(), NotAsked> {
         if self.jobs.is_full() {
-            self.evict_oldest_job(out);
+            self.evict_job(out);
         }
         self.jobs.queue(slot);
         self.ask_for(now_ns, slot, Wait::Main, query, out)?;

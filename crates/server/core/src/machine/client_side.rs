@@ -20,6 +20,7 @@ pub(super) struct ClientSide {
     settings: Arc<Settings>,
     cookies: Arc<ServerCookies>,
     buckets: Option<Arc<Buckets>>,
+    stream_buckets: Option<Arc<Buckets>>,
     /// Seconds since 1970 at the monotonic clock's zero.
     pub unix_zero_s: u64,
     /// Space for a reply in the client's spelling.
@@ -46,6 +47,7 @@ impl ClientSide {
             settings,
             cookies: shared.cookies.clone(),
             buckets: shared.buckets.clone(),
+            stream_buckets: shared.stream_buckets.clone(),
             unix_zero_s: 0,
             respelled: Vec::with_capacity(MESSAGE_OCTETS_MAX),
             local: vec![0; MESSAGE_OCTETS_MAX],
@@ -68,7 +70,8 @@ impl ClientSide {
         }
     }
 
-    /// Whether the client's network is within its rate; if not, the query has ended.
+    /// Whether the client's network is within its rate; if not, the query has ended. Over a stream there is no
+    /// other transport to send the client to.
     pub fn within_rate(
         &self,
         now_ns: u64,
@@ -77,20 +80,22 @@ impl ClientSide {
         stats: &mut Stats,
         out: &mut impl Output,
     ) -> bool {
-        let Some(buckets) = &self.buckets else { return true };
+        let is_udp = client.channel.is_udp();
+        let Some(buckets) = (if is_udp { &self.buckets } else { &self.stream_buckets }) else { return true };
         match buckets.take(client.address.ip(), now_ns) {
             buckets::Verdict::Pass => true,
-            buckets::Verdict::Drop => {
-                stats.rate_dropped += 1;
-                false
-            }
-            buckets::Verdict::Slip => {
+            buckets::Verdict::Slip if is_udp => {
                 stats.rate_slipped += 1;
                 let form = self.form(now_ns, client, query);
                 let flags = query.asked.answer_flags(rcode::NOERROR) | Header::TC;
                 out.to_client(client, |buffer| {
                     answer::write_empty(&form, &query.asked, flags, &ExtendedErrors::none(), buffer)
                 });
+                false
+            }
+            buckets::Verdict::Slip | buckets::Verdict::Drop => {
+                stats.rate_dropped += 1;
+                out.no_answer(client);
                 false
             }
         }

@@ -4,9 +4,10 @@ use super::{Machine, Notice, Output};
 use crate::inflight::{State, Wait};
 
 impl Machine {
-    /// Makes room for a job: the query that has waited longest is the least likely to be waited for still.
-    pub(super) fn evict_oldest_job(&mut self, out: &mut impl Output) {
-        let Some(slot) = self.jobs.oldest() else { return };
+    /// Makes room for a job: a query that has waited long is the least likely to be waited for still, and a
+    /// network that asks for much gives up before the others.
+    pub(super) fn evict_job(&mut self, out: &mut impl Output) {
+        let Some(slot) = self.jobs.first_to_go() else { return };
         let Some(job) = self.jobs.get(slot) else { return };
         let lookups = [Wait::Main, Wait::Ahead].map(|wait| job.waits_for(wait));
         self.give_up(slot, out);

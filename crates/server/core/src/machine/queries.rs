@@ -37,7 +37,7 @@ impl Machine {
     /// Answers a query, or begins a job for it.
     fn begin(&mut self, now_ns: u64, client: &Client, query: Query, out: &mut impl Output) {
         let (client_side, stats) = (&mut self.client_side, &mut self.stats);
-        if client.channel.is_udp() && !client_side.within_rate(now_ns, client, &query, stats, out) {
+        if !client_side.within_rate(now_ns, client, &query, stats, out) {
             return;
         }
         stats.accepted += 1;

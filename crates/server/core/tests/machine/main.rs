@@ -7,6 +7,7 @@ mod talk;
 
 mod ahead;
 mod any;
+mod attack_networks;
 mod caching;
 mod clients;
 mod coalescing;

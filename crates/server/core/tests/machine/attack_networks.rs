@@ -1,0 +1,58 @@
+//! Attacks on other networks of clients: on their rate by streams and by forged datagrams, and on their queries
+//! by a flood of names that nobody answers.
+
+use dns64::wire::{Header, rcode};
+use server_core::client::{Client, StreamKind};
+use server_core::settings::RateLimit;
+
+use crate::support::query;
+use crate::talk::{Talk, settings_with, stream_client, udp_client};
+
+const LIMIT: RateLimit = RateLimit { per_second: 1, burst: 3, slip: 2 };
+
+/// A question that is answered at once.
+const LOCAL: &str = "www.localhost A";
+
+#[test]
+fn a_stream_is_no_way_around_the_rate() {
+    let kinds = [StreamKind::Tcp, StreamKind::Tls, StreamKind::Https, StreamKind::Quic];
+    let mut talk = Talk::new(settings_with(|settings| settings.rate = Some(LIMIT)));
+    for (token, kind) in (0u64..100).zip(kinds.into_iter().cycle()) {
+        talk.sends(stream_client(token, kind), &query(0x1234, LOCAL, None));
+    }
+    assert_eq!((talk.sent.answers.len(), talk.sent.unanswered.len()), (3, 97));
+    let stats = talk.machine.stats();
+    assert_eq!((stats.rate_dropped, stats.rate_slipped, stats.accepted), (97, 0, 3));
+}
+
+#[test]
+fn forged_datagrams_leave_the_streams_of_a_network_alone() {
+    let mut talk = Talk::new(settings_with(|settings| settings.rate = Some(LIMIT)));
+    for _ in 0..100 {
+        talk.client_sends(&query(0x1234, LOCAL, None));
+    }
+    let truncated = |octets: &[u8]| Header::parse(octets).unwrap().has(Header::TC);
+    assert!(talk.sent.answers.iter().any(|(_, octets)| truncated(octets)), "true clients are sent to TCP");
+    talk.sent.answers.clear();
+    talk.sends(stream_client(1, StreamKind::Tcp), &query(0x1234, LOCAL, None));
+    let answer = talk.answer();
+    assert_eq!((Header::parse(&answer).unwrap().rcode(), truncated(&answer)), (rcode::NOERROR, false));
+}
+
+/// Names that nobody knows, asked for without end: the table of queries in flight fills up, and the flood gives
+/// up its own queries, not those of others.
+#[test]
+fn a_flood_of_names_does_not_push_out_the_queries_of_another_network() {
+    let mut talk = Talk::new(settings_with(|settings| settings.in_flight = 8));
+    let from = |address: [u8; 4]| Client { address: (address, 5300).into(), ..udp_client() };
+    let words = "slow.example A";
+    talk.sends(from([10, 0, 0, 1]), &query(0x1234, words, None));
+    let asked = talk.asked(words);
+    for number in 0..200u8 {
+        talk.sends(from([10, 0, 1, number]), &query(1, &format!("x{number}.victim.example A"), None));
+    }
+    talk.sent.queries.clear();
+    assert_eq!(talk.machine.stats().evicted, 193);
+    talk.replies(&asked, 0, &[]);
+    talk.answered(words, 0, &[]);
+}
