@@ -47,6 +47,10 @@ counters! {
         accepted,
         /// Connections turned away by a limit.
         refused,
+        /// Connections of clients that may not connect, ended before anything was spent on them.
+        strangers,
+        /// Connections ended to make room for others.
+        evicted,
         /// Handshakes of TLS or QUIC that failed or took too long.
         handshake_failures,
         /// Queries given to the owner.

@@ -1,8 +1,9 @@
 //! DNS over streams: TCP (RFC 7766), TLS (RFC 7858), HTTPS (RFC 8484) and QUIC (RFC 9250), as server and as
 //! client.
 //!
-//! All of it runs in one side thread with its own event loop. The owner binds the sockets, gets whole
-//! messages in callbacks on that thread, and hands answers back through a [`Handle`] from any thread:
+//! All of it runs in side threads with event loops of their own: some serve clients, another asks upstream
+//! servers. The owner binds the sockets, says by a [`Gate`] who may connect, gets whole messages in callbacks
+//! on these threads, and hands answers back through a [`Handle`] from any thread:
 //!
 //! ```text
 //! client --stream--> [Streams] --on_query(Query)--> owner --Handle::answer(token)--> client
@@ -20,8 +21,10 @@ mod client;
 mod counts;
 mod doq;
 mod duplex;
+mod gate;
 pub mod message;
 mod protocol;
+mod pulse;
 pub mod request;
 mod room;
 mod server;
@@ -29,7 +32,9 @@ mod tls;
 
 pub use client::{Upstream, UpstreamError};
 pub use counts::{Counts, ProtocolCounts, UpstreamCounts};
+pub use gate::Gate;
 pub use protocol::{Answer, Limits, ListenSocket, Listener, Protocol, Query};
+pub use pulse::Pulse;
 pub use room::{Handle, Streams};
 pub use server::ListenError;
 pub use tls::{Roots, ServerTls, TlsError};

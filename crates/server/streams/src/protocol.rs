@@ -69,25 +69,32 @@ pub enum ListenSocket {
 /// left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections of all protocols together, unfinished handshakes among them.
+    /// Connections over TCP, and as many again over TLS, HTTPS and QUIC together, unfinished handshakes among
+    /// them. Each of the two pools has the following limits for itself. When a limit is reached, another
+    /// connection ends for the new one: that which has been idle for the longest time, of the client that
+    /// holds the most.
     pub connections: usize,
     /// Connections of one network of clients: /24 of IPv4, /56 of IPv6.
     pub connections_per_network: usize,
+    /// Connections of one address: one of IPv4, a /64 of IPv6.
+    pub connections_per_address: usize,
     /// Queries of one connection in progress, at least 1. A client that sends more has to wait.
     pub pipelined: usize,
-    /// A connection without a query in progress is closed after this time.
+    /// A connection without a query in progress is closed after this time; earlier when more than half of the
+    /// connections are taken, down to a tenth of this when all are.
     pub idle: Duration,
     /// A handshake, a message that has begun, and a write to a client that does not read may take so long.
     pub message_timeout: Duration,
 }
 
 impl Default for Limits {
-    /// 1024 connections, 64 for each network, 100 queries in progress, 10 s of idleness (RFC 7766 6.2.3
-    /// leaves it at "a few seconds") and 5 s for a message.
+    /// Twice 1024 connections, 512 for each network, 128 for each address, 100 queries in progress, 10 s of
+    /// idleness (RFC 7766 6.2.3 leaves it at "a few seconds") and 5 s for a message.
     fn default() -> Self {
         Self {
             connections: 1024,
-            connections_per_network: 64,
+            connections_per_network: 512,
+            connections_per_address: 128,
             pipelined: 100,
             idle: Duration::from_secs(10),
             message_timeout: Duration::from_secs(5),

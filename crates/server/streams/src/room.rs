@@ -1,4 +1,4 @@
-//! The side thread, and the ways into it.
+//! The side threads, and the ways into them.
 
 use std::io;
 use std::sync::Arc;
@@ -12,51 +12,80 @@ use crate::client::Generations;
 use crate::counts::Tally;
 use crate::server::{ClientConnections, Context, ListenError, Pending, Servers};
 use crate::tls::Certificates;
-use crate::{Answer, Counts, Limits, Listener, Query, ServerTls, Upstream, UpstreamError};
+use crate::{Answer, Counts, Gate, Limits, Listener, Pulse, Query, ServerTls, Upstream, UpstreamError};
 
-/// The name of the side thread.
-const THREAD: &str = "dns64d-streams";
+/// The name of the thread that asks upstream servers.
+const UPSTREAM_THREAD: &str = "dns64d-streams";
 
-/// How often forgotten queries are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// The names of the threads that serve clients begin with this.
+const CLIENT_THREAD: &str = "dns64d-client-";
+
+/// How often connections that are idle for too long are looked for.
+const IDLE_CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often forgotten queries are looked for, in checks of idle connections.
+const CHECKS_TO_SWEEP: u32 = 10;
 
 /// How long the end waits for QUIC peers to be told of it.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// The side thread with all its listeners and connections. Dropping it ends them.
+/// The side threads with all their listeners and connections. Dropping it ends them.
 pub struct Streams {
     handle: Handle,
     servers: Servers,
-    end: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    threads: Vec<SideThread>,
+}
+
+/// A thread with an event loop of its own.
+struct SideThread {
+    pulse: Pulse,
+    runtime: runtime::Handle,
+    end: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
 }
 
 impl Streams {
-    /// Starts the thread, without listeners and upstream servers.
+    /// Starts the threads, without listeners and upstream servers: `client_threads` that serve clients, and
+    /// one that asks upstream servers, so that no client delays an answer from upstream.
     ///
-    /// The callbacks run on that thread and must be short: they hand the message on and return. `on_query` is
-    /// called for every message of a client, `on_answer` once for every [`Handle::ask`].
+    /// The callbacks run on these threads and must be short: they hand the message on and return. `on_query`
+    /// is called for every message of a client, `on_answer` once for every [`Handle::ask`].
     ///
     /// # Errors
-    /// The thread or its event loop cannot be made.
+    /// A thread or its event loop cannot be made.
     pub fn start(
+        client_threads: usize,
         on_query: impl Fn(Query) + Send + Sync + 'static,
         on_answer: impl Fn(Answer) + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let room = Arc::new(Context {
             on_query: Box::new(on_query),
             on_answer: Box::new(on_answer),
             pending: Pending::default(),
-            guests: ClientConnections::default(),
+            guests: ClientConnections::new(),
             tally: Tally::default(),
         });
+        let of_clients =
+            |number| SideThread::start(format!("{CLIENT_THREAD}{number}"), std::future::pending());
+        let mut threads = (0..client_threads).map(of_clients).collect::<io::Result<Vec<_>>>()?;
+        let loops = threads.iter().map(|thread| thread.runtime.clone()).collect();
+        let asking = SideThread::start(UPSTREAM_THREAD.to_owned(), tidy(room.clone()))?;
         let upstreams = Arc::new(Generations::new(room.tally.upstreams.clone()));
-        let handle = Handle { room: room.clone(), upstreams, runtime: runtime.handle().clone() };
-        let (end, ended) = oneshot::channel();
-        let thread =
-            std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || run(runtime, &room, ended))?;
-        let certificates = Arc::new(Certificates::default());
-        Ok(Self { handle, servers: Servers::new(certificates), end: Some((end, thread)) })
+        let handle = Handle { room, upstreams, runtime: asking.runtime.clone() };
+        threads.push(asking);
+        Ok(Self { handle, servers: Servers::new(Arc::new(Certificates::default()), loops), threads })
+    }
+
+    /// Asks every thread for a sign of life, and returns the names of those that have given none since they
+    /// were last asked.
+    pub fn silent_threads(&self) -> Vec<String> {
+        let silent = self.threads.iter().filter(|thread| thread.is_silent());
+        silent.map(|thread| thread.pulse.thread().to_owned()).collect()
+    }
+
+    /// Sets who may connect from now on; without a call everybody may. Connections that there are go on.
+    pub fn set_gate(&self, gate: Arc<dyn Gate>) {
+        self.handle.room.guests.set_gate(gate);
     }
 
     /// What other threads hold to answer and to ask.
@@ -72,14 +101,13 @@ impl Streams {
     ///
     /// # Errors
     /// A socket of the wrong kind or that cannot be used, one to be kept that is not there, or a listener
-    /// that needs a certificate where none was ever given.
+    /// that needs a certificate where none was ever given; any listener where no thread serves clients.
     pub fn listen(
         &self,
         listeners: Vec<Listener>,
         tls: Option<ServerTls>,
         limits: Limits,
     ) -> Result<(), ListenError> {
-        let _entered = self.handle.runtime.enter();
         self.servers.replace(&self.handle.room, listeners, tls, limits)
     }
 
@@ -97,7 +125,7 @@ impl Streams {
         self.handle.room.tally.copy()
     }
 
-    /// Ends all listeners, connections and questions, and waits for the thread. Handles that still exist do
+    /// Ends all listeners, connections and questions, and waits for the threads. Handles that still exist do
     /// nothing from then on.
     pub fn stop(self) {
         drop(self);
@@ -108,22 +136,53 @@ impl Drop for Streams {
     fn drop(&mut self) {
         self.servers.close();
         self.handle.upstreams.end();
-        let Some((end, thread)) = self.end.take() else { return };
-        // Neither can fail but when the thread has ended by itself.
-        let _ = end.send(());
-        let _ = thread.join();
+        let end = |SideThread { end, thread, .. }| {
+            // It fails where the thread has ended by itself.
+            let _ = end.send(());
+            thread
+        };
+        let threads: Vec<JoinHandle<()>> = self.threads.drain(..).map(end).collect();
+        threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 }
 
-/// The whole life of the side thread.
-fn run(runtime: Runtime, room: &Context, mut ended: oneshot::Receiver<()>) {
-    runtime.block_on(async {
-        while tokio::time::timeout(SWEEP_EVERY, &mut ended).await.is_err() {
-            room.pending.sweep();
+impl SideThread {
+    /// Starts a thread that does `work`, and everything that its event loop is given, until it is told to end.
+    fn start(name: String, work: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
+        let event_loop = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (pulse, runtime) = (Pulse::new(&name), event_loop.handle().clone());
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::Builder::new().name(name).spawn(move || run(event_loop, work, ended))?;
+        Ok(Self { pulse, runtime, end, thread })
+    }
+
+    fn is_silent(&self) -> bool {
+        self.pulse.is_silent(|pulse| drop(self.runtime.spawn(async move { pulse.answer() })))
+    }
+}
+
+/// The whole life of a side thread.
+fn run(event_loop: Runtime, work: impl Future<Output = ()>, ended: oneshot::Receiver<()>) {
+    event_loop.block_on(async {
+        tokio::select! {
+            () = work => {}
+            _ = ended => {}
         }
         tokio::time::sleep(FAREWELL).await;
     });
-    runtime.shutdown_background();
+    event_loop.shutdown_background();
+}
+
+/// Ends, again and again, what nobody else ends: connections that are idle for too long, and queries that the
+/// owner has forgotten.
+async fn tidy(room: Arc<Context>) {
+    for check in 1u32.. {
+        tokio::time::sleep(IDLE_CHECK_EVERY).await;
+        room.end_idle_clients();
+        if check.is_multiple_of(CHECKS_TO_SWEEP) {
+            room.pending.sweep();
+        }
+    }
 }
 
 /// What a worker holds: it answers clients and asks upstream servers, from any thread and without waiting.

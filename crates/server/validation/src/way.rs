@@ -27,6 +27,7 @@ impl UpstreamClients {
         let waiting = Waiting::default();
         let ended = waiting.clone();
         let streams = Streams::start(
+            0,
             |_| {},
             move |Answer { token, octets }| {
                 if let Some(waiting) = lock(&ended).remove(&token) {
@@ -36,6 +37,11 @@ impl UpstreamClients {
             },
         )?;
         Ok(Self { streams, waiting, next_token: Arc::default() })
+    }
+
+    /// See [`Streams::silent_threads`].
+    pub fn silent_threads(&self) -> Vec<String> {
+        self.streams.silent_threads()
     }
 
     /// Gives the servers of a generation.

@@ -40,6 +40,7 @@ pub(super) fn check(raw: &Top, place: &SourceText<'_>) -> Result<Config> {
         upstream_roots: upstreams::roots(place, &raw.upstream)?,
         anchors: validation::anchors(place, raw.upstream.anchors.as_ref())?,
         threads: raw.threads.0,
+        stream_threads: raw.stream_threads.0,
         cpus: raw.cpus.iter().map(|cpu| cpu.0).collect(),
         streams,
         xdp: services::xdp(place, &raw.xdp)?,
@@ -111,6 +112,8 @@ fn stream_limits(raw: &Limits) -> StreamLimits {
     StreamLimits {
         connections: raw.connections.0,
         connections_per_network: raw.connections_per_network.0,
+        connections_per_address: raw.connections_per_address.0,
+        handshakes_per_second: raw.handshakes_per_second.0,
         pipelined: raw.pipelined.0,
         idle_ns: raw.idle_ms.0 * NS_PER_MS,
     }

@@ -48,6 +48,8 @@ pub struct Config {
     pub anchors: Option<PathBuf>,
     /// The number of threads; 0 means one for each processor.
     pub threads: usize,
+    /// The number of threads that serve clients over streams; 0 means one for each processor.
+    pub stream_threads: usize,
     /// The processors that threads are pinned to in turn; none leaves them free.
     pub cpus: Vec<usize>,
     /// Bounds on connections and streams of clients.
@@ -164,10 +166,14 @@ pub enum UpstreamProtocol {
 /// Bounds on connections and streams of clients, for the whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Connections at most; 0 means no TCP and nothing over it.
+    /// Connections over TCP, and as many over TLS, HTTPS and QUIC together, at most; 0 means none at all.
     pub connections: usize,
     /// Connections of one client network (/24 of IPv4, /56 of IPv6) at most.
     pub connections_per_network: usize,
+    /// Connections of one address (of IPv4, a /64 of IPv6) at most.
+    pub connections_per_address: usize,
+    /// Handshakes of TLS and QUIC that one client network may begin in a second.
+    pub handshakes_per_second: u32,
     /// Queries of one connection in progress at most.
     pub pipelined: usize,
     /// A connection without a query for so long is closed.

@@ -178,7 +178,8 @@ fn equal_servers_of_several_groups_are_one() {
 #[test]
 fn every_key_of_asking_caching_and_limits_is_read() {
     let config = parse(
-        "upstreams = ['192.0.2.1']\nallow = ['2001:db8::/32']\nthreads = 3\ncpus = [1, 0]\n\
+        "upstreams = ['192.0.2.1']\nallow = ['2001:db8::/32']\nthreads = 3\nstream_threads = 2\n\
+         cpus = [1, 0]\n\
          [upstream]\nports = 4\ntimeout_ms = 100\ntries = 2\ndeadline_ms = 1000\na_query = 'when-late'\n\
          case_randomization = true\ncookies = false\ntrust_ad = true\nloop_probe = false\n\
          [cache]\nsize_mib = 1\nttl_max_s = 2\nnegative_ttl_max_s = 3\nfailure_ttl_s = 4\nstale_age_max_s = 5\n\
@@ -186,10 +187,11 @@ fn every_key_of_asking_caching_and_limits_is_read() {
          [local]\nipv4only = false\nipv4only_ttl_s = 8\nspecial_names = false\nminimal_any = false\n\
          [clients]\ncookies = false\nextended_errors = false\n\
          [limits]\nin_flight = 100\nudp_payload_octets = 1400\nconnections = 5\nconnections_per_network = 4\n\
-         pipelined = 3\nidle_ms = 2000\nqueries_per_second = 10\nburst = 11\nslip = 12\n",
+         connections_per_address = 2\nhandshakes_per_second = 6\npipelined = 3\nidle_ms = 2000\nqueries_per_second = 10\nburst = 11\nslip = 12\n",
     );
     let Settings { allow, asking, caching, local, rate, upstreams, .. } = &config.settings;
-    assert_eq!((config.threads, config.cpus.as_slice(), allow.len()), (3, &[1, 0][..], 1));
+    assert_eq!((config.threads, config.stream_threads), (3, 2));
+    assert_eq!((config.cpus.as_slice(), allow.len()), (&[1, 0][..], 1));
     assert_eq!((asking.ports, asking.tries, asking.a_query), (4, 2, AQuery::WhenLate));
     assert_eq!((asking.timeout_ns, asking.deadline_ns), (100_000_000, 1_000_000_000));
     assert!(asking.case_randomization && !asking.cookies && !asking.loop_probe && upstreams[0].trust_ad);
@@ -201,8 +203,14 @@ fn every_key_of_asking_caching_and_limits_is_read() {
     assert!(!local.ipv4only && !local.special_names && !local.minimal_any && local.ipv4only_ttl_s == 8);
     assert!(!config.settings.cookies && !config.settings.extended_errors);
     assert_eq!((config.settings.in_flight, config.settings.udp_payload_octets), (100, 1400));
-    let streams =
-        StreamLimits { connections: 5, connections_per_network: 4, pipelined: 3, idle_ns: 2_000_000_000 };
+    let streams = StreamLimits {
+        connections: 5,
+        connections_per_network: 4,
+        connections_per_address: 2,
+        handshakes_per_second: 6,
+        pipelined: 3,
+        idle_ns: 2_000_000_000,
+    };
     assert_eq!((config.streams, config.settings.keepalive_100ms), (streams, 20));
     let rate = rate.unwrap();
     assert_eq!((rate.per_second, rate.burst, rate.slip), (10, 11, 12));

@@ -174,6 +174,7 @@ pub(super) fn stream_limits(config: &Config) -> streams::Limits {
     streams::Limits {
         connections: limits.connections,
         connections_per_network: limits.connections_per_network,
+        connections_per_address: limits.connections_per_address,
         pipelined: limits.pipelined,
         idle: Duration::from_nanos(limits.idle_ns),
         ..streams::Limits::default()

@@ -3,6 +3,7 @@
 mod board;
 mod bypass;
 mod error;
+mod gate;
 mod generation;
 mod inbox;
 mod judging;
@@ -22,7 +23,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use server_core::buckets::Buckets;
 use server_core::cache::{Cache, Flush};
 use server_core::machine::Shared;
 use server_core::settings::Settings;
@@ -35,6 +35,7 @@ use crate::snapshot::{Metric, UpstreamState};
 use board::{Report, SharedReport};
 use bypass::{Bypass, Queries, Rings};
 pub use error::ServerError;
+use gate::ConnectionGate;
 use inbox::{Event, Inbox};
 use judging::Validator;
 use listening::{Listening, Plan, stream_limits};
@@ -94,7 +95,8 @@ impl Server {
             .map_err(|error| ServerError::System("make an eventfd", error))?;
         // Before the threads that hear the network: these need no such capabilities.
         let (bypass, rings) = Bypass::open(config, threads, &services.log)?;
-        let streams = start_streams(&inboxes)?;
+        let streams = start_streams(config, &inboxes)?;
+        streams.set_gate(gate(config)?);
         let plan = Plan::open(config, &[], threads, &mut given)?;
         let shared = Shared::new(&config.settings, config.cache_octets, seed()?);
         let mut server = Self {
@@ -145,11 +147,12 @@ impl Server {
         let mut given = std::mem::take(&mut self.given);
         let plan = Plan::open(config, &self.listening, threads, &mut given);
         self.given = given;
-        let shared = self.shared_for(config)?;
+        let (shared, gate) = (self.shared_for(config)?, gate(config)?);
         let before = std::mem::replace(&mut self.shared, shared);
         match self.prepare(config, plan?, threads, self.generation + 1) {
             Ok(adoptions) => {
                 self.generation += 1;
+                self.streams.set_gate(gate);
                 self.config = config.clone();
                 self.bypass.iter().for_each(Bypass::stop_repeating);
                 for (worker, adoption) in self.workers.iter().zip(adoptions) {
@@ -319,8 +322,7 @@ impl Server {
         };
         if old.settings.rate == new.settings.rate {
             shared.buckets.clone_from(&self.shared.buckets);
-        } else if let Some(rate) = new.settings.rate {
-            shared.buckets = Some(Arc::new(Buckets::new(rate, seed()?)));
+            shared.stream_buckets.clone_from(&self.shared.stream_buckets);
         }
         Ok(shared)
     }
@@ -366,6 +368,11 @@ impl Server {
             .map_err(|error| ServerError::System("start a thread", error))?;
         Ok(RunningWorker { thread, inbox: inbox.clone(), board })
     }
+}
+
+/// Who may connect over streams.
+fn gate(config: &Config) -> Result<Arc<ConnectionGate>, ServerError> {
+    Ok(Arc::new(ConnectionGate::new(config, [seed()?, seed()?])))
 }
 
 /// How many threads the configuration asks for.

@@ -22,6 +22,16 @@ pub(super) fn stream_readings(counts: &Counts) -> Vec<Metric> {
             sum(|c| c.refused),
         ),
         Metric::counter(
+            "stream_connections_evicted",
+            "Connections of clients ended to make room for others",
+            sum(|c| c.evicted),
+        ),
+        Metric::counter(
+            "stream_strangers",
+            "Connections of clients that may not ask, ended at once",
+            sum(|c| c.strangers),
+        ),
+        Metric::counter(
             "stream_handshake_failures",
             "Handshakes with clients that failed or took too long",
             sum(|c| c.handshake_failures),

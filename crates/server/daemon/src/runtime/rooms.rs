@@ -1,4 +1,4 @@
-//! The room of the streams: how it hands messages to the threads, and what it knows of the upstream servers.
+//! The room of the streams: how many threads it has, how it hands messages to the threads, and what it knows of the upstream servers.
 
 use std::sync::Arc;
 
@@ -9,10 +9,17 @@ use super::inbox::{Event, Inbox};
 use super::outlet::stream_token;
 use crate::config::{Config, UpstreamProtocol, UpstreamServer};
 
+/// Threads for clients at most, where the configuration leaves their number to the program.
+const CLIENT_THREADS_MAX: usize = 64;
+
 /// The room of the streams: queries go to the threads in turn, answers to the thread that asked.
-pub(super) fn start_streams(inboxes: &Arc<[Arc<Inbox>]>) -> Result<Streams, ServerError> {
+pub(super) fn start_streams(config: &Config, inboxes: &Arc<[Arc<Inbox>]>) -> Result<Streams, ServerError> {
     let (for_queries, for_answers) = (inboxes.clone(), inboxes.clone());
     Streams::start(
+        match config.stream_threads {
+            0 => sys::cpu::available().len().clamp(1, CLIENT_THREADS_MAX),
+            threads => threads,
+        },
         move |query| {
             let worker = query.token as usize % for_queries.len();
             for_queries[worker].push(Event::Query(query));
@@ -24,7 +31,7 @@ pub(super) fn start_streams(inboxes: &Arc<[Arc<Inbox>]>) -> Result<Streams, Serv
             }
         },
     )
-    .map_err(|error| ServerError::System("start the thread of the streams", error))
+    .map_err(|error| ServerError::System("start the threads of the streams", error))
 }
 
 /// How each upstream server is asked over a stream.

@@ -145,7 +145,7 @@ impl Connection<'_> {
             let Some(octets) = take_frame(&mut self.input).map_err(|_| End::Malformed)? else {
                 return self.note_partial_frame();
             };
-            let Ok(permit) = self.session.pipeline.clone().try_acquire_owned() else { return Ok(()) };
+            let Ok(permit) = self.session.usage.pipeline.clone().try_acquire_owned() else { return Ok(()) };
             (self.moved, self.frame_began) = (Instant::now(), None);
             self.in_progress += 1;
             self.session.offer(octets, Reply::Connection(self.answer_sender.clone()), permit);

@@ -1,130 +1,126 @@
 //! Who may hold a connection, and how many.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::pool::Pool;
 use super::room::Context;
-use crate::{Limits, Protocol, lock};
+use super::usage::Usage;
+use crate::gate::OpenGate;
+use crate::{Gate, Limits, Protocol, lock};
 
 /// The longest time limit.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// All connections of clients, counted by network.
-#[derive(Default)]
-pub(crate) struct ClientConnections(Mutex<ConnectionCounts>);
-
-#[derive(Default)]
-struct ConnectionCounts {
-    limits: Limits,
-    total: usize,
-    networks: HashMap<IpAddr, usize>,
+/// All connections of clients. Those in the clear and those that are encrypted have pools of their own, so
+/// that neither kind can take the places of the other.
+pub(crate) struct ClientConnections {
+    limits: Mutex<Limits>,
+    gate: Mutex<Arc<dyn Gate>>,
+    plain: Mutex<Pool>,
+    encrypted: Mutex<Pool>,
+    next_number: AtomicU64,
+    /// Zero of the pools' clock.
+    began: Instant,
 }
 
 /// One admitted connection. Dropping it makes room for another.
 pub(crate) struct ClientConnection {
     room: Arc<Context>,
-    protocol: Protocol,
-    network: IpAddr,
+    number: u64,
+    pub(super) usage: Arc<Usage>,
 }
 
 impl ClientConnections {
+    pub fn new() -> Self {
+        Self {
+            limits: Mutex::default(),
+            gate: Mutex::new(Arc::new(OpenGate)),
+            plain: Mutex::default(),
+            encrypted: Mutex::default(),
+            next_number: AtomicU64::new(0),
+            began: Instant::now(),
+        }
+    }
+
     pub fn limits(&self) -> Limits {
-        lock(&self.0).limits
+        *lock(&self.limits)
     }
 
     /// Times are cut to a day, which nobody can tell from more, so that no sum of times overflows.
     pub fn set_limits(&self, limits: Limits) {
         let (idle, message_timeout) = (limits.idle.min(DAY), limits.message_timeout.min(DAY));
-        lock(&self.0).limits = Limits { idle, message_timeout, ..limits };
+        *lock(&self.limits) = Limits { idle, message_timeout, ..limits };
+    }
+
+    pub fn gate(&self) -> Arc<dyn Gate> {
+        lock(&self.gate).clone()
+    }
+
+    pub fn set_gate(&self, gate: Arc<dyn Gate>) {
+        *lock(&self.gate) = gate;
+    }
+
+    /// Microseconds on the pools' clock.
+    pub fn now_us(&self) -> u64 {
+        self.began.elapsed().as_micros() as u64
     }
 
     /// Whether more than half of what `client` can have is taken: then QUIC clients have to prove their
     /// address first, lest forged ones use up the connections of others.
     pub fn is_crowded(&self, client: IpAddr) -> bool {
-        let book = lock(&self.0);
-        let of_network = book.networks.get(&network(client)).copied().unwrap_or(0);
-        2 * book.total >= book.limits.connections || 2 * of_network >= book.limits.connections_per_network
+        lock(&self.encrypted).is_crowded(&self.limits(), client)
     }
 
-    fn enter(&self, network: IpAddr) -> bool {
-        let mut book = lock(&self.0);
-        let ConnectionCounts { limits, total, networks } = &mut *book;
-        let of_network = networks.get(&network).copied().unwrap_or(0);
-        if *total >= limits.connections || of_network >= limits.connections_per_network {
-            return false;
+    fn pool(&self, protocol: Protocol) -> &Mutex<Pool> {
+        if protocol.is_encrypted() { &self.encrypted } else { &self.plain }
+    }
+}
+
+impl Context {
+    /// Ends the connections that are idle for too long in a pool that is more than half full.
+    pub fn end_idle_clients(&self) {
+        let (limits, now_us) = (self.guests.limits(), self.guests.now_us());
+        for pool in [&self.guests.plain, &self.guests.encrypted] {
+            let idle = lock(pool).leave_idle(&limits, now_us);
+            idle.iter().for_each(|usage| self.evict(usage));
         }
-        *total += 1;
-        networks.insert(network, of_network + 1);
-        true
     }
 
-    fn leave(&self, network: IpAddr) {
-        let mut book = lock(&self.0);
-        book.total -= 1;
-        match book.networks.get_mut(&network) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(book.networks.remove(&network)),
-        }
+    fn evict(&self, usage: &Usage) {
+        self.tally.of(usage.protocol).evicted.add();
+        usage.cut();
     }
 }
 
 impl ClientConnection {
-    /// Admits a connection, or counts it as refused.
+    /// Admits a connection that the gate lets in, and ends another for it if need be; or counts it as
+    /// refused.
     pub fn admit(room: &Arc<Context>, protocol: Protocol, client: IpAddr) -> Option<Self> {
-        let cells = room.tally.of(protocol);
-        let network = network(client);
-        if !room.guests.enter(network) {
+        let (guests, cells) = (&room.guests, room.tally.of(protocol));
+        let limits = guests.limits();
+        let number = guests.next_number.fetch_add(1, Ordering::Relaxed);
+        let usage = Usage::new(protocol, &limits, guests.now_us());
+        let entered = lock(guests.pool(protocol)).enter(&limits, number, client, usage.clone());
+        let Ok(gone) = entered else {
             cells.refused.add();
             return None;
-        }
+        };
+        gone.iter().for_each(|gone| room.evict(gone));
         cells.accepted.add();
         cells.open.add();
-        Some(Self { room: room.clone(), protocol, network })
+        Some(Self { room: room.clone(), number, usage })
     }
 }
 
 impl Drop for ClientConnection {
     fn drop(&mut self) {
-        self.room.tally.of(self.protocol).open.subtract();
-        self.room.guests.leave(self.network);
-    }
-}
-
-/// The first address of the /24 or /56 that `client` belongs to.
-fn network(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V4(address) => IpAddr::from((address.to_bits() & (u32::MAX << 8)).to_be_bytes()),
-        IpAddr::V6(address) => IpAddr::from((address.to_bits() & (u128::MAX << 72)).to_be_bytes()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks_are_counted_apart_and_together() {
-        let guests = ClientConnections::default();
-        guests.set_limits(Limits { connections: 3, connections_per_network: 2, ..Limits::default() });
-        let [a, b] = ["192.0.2.1", "198.51.100.1"].map(|text| network(text.parse().unwrap()));
-        assert!(guests.enter(a) && guests.enter(a));
-        assert!(!guests.enter(a), "the network has its two");
-        assert!(guests.is_crowded(a));
-        assert!(guests.enter(b));
-        assert!(!guests.enter(b), "the room is full");
-        guests.leave(a);
-        assert!(guests.enter(b));
-        guests.leave(a);
-        assert_eq!(lock(&guests.0).networks.len(), 1, "empty networks are forgotten");
-    }
-
-    #[test]
-    fn networks_are_cut_where_they_should_be() {
-        let of = |text: &str| network(text.parse().unwrap()).to_string();
-        assert_eq!(of("192.0.2.77"), "192.0.2.0");
-        assert_eq!(of("::ffff:192.0.2.77"), "192.0.2.0");
-        assert_eq!(of("2001:db8:1:22ff::1"), "2001:db8:1:2200::");
+        let protocol = self.usage.protocol;
+        self.room.tally.of(protocol).open.subtract();
+        lock(self.room.guests.pool(protocol)).leave(self.number);
     }
 }

@@ -80,7 +80,7 @@ async fn answer(session: &Session, request: Request<Incoming>) -> Answer {
         }
     };
     // The semaphore is never closed.
-    let Ok(permit) = session.pipeline.clone().acquire_owned().await else {
+    let Ok(permit) = session.usage.pipeline.clone().acquire_owned().await else {
         return refusal(StatusCode::SERVICE_UNAVAILABLE);
     };
     let (sender, outcome) = oneshot::channel();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use quinn::Endpoint;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -34,6 +35,8 @@ pub enum ListenError {
     Socket(Protocol, io::Error),
     /// The TLS library refused the settings.
     Tls(Protocol, String),
+    /// The streams were started without a thread for clients.
+    NoThreads,
 }
 
 impl fmt::Display for ListenError {
@@ -44,6 +47,7 @@ impl fmt::Display for ListenError {
             Self::NotRunning(protocol, address) => write!(f, "no {protocol} listener runs at {address}"),
             Self::Socket(protocol, error) => write!(f, "{protocol} listener: {error}"),
             Self::Tls(protocol, reason) => write!(f, "{protocol} listener: TLS: {reason}"),
+            Self::NoThreads => f.write_str("no thread serves clients"),
         }
     }
 }
@@ -52,6 +56,8 @@ impl std::error::Error for ListenError {}
 
 pub(crate) struct Servers {
     certificates: Arc<Certificates>,
+    /// The event loops of the threads that serve clients.
+    threads: Arc<[runtime::Handle]>,
     running: Mutex<Vec<Running>>,
 }
 
@@ -66,16 +72,18 @@ struct Running {
 enum Plan {
     /// That of the same protocol and address goes on; over QUIC with new settings.
     Keep(SocketAddr, Option<quinn::ServerConfig>),
-    Tcp(SocketAddr, TcpListener, Option<TlsAcceptor>),
-    Quic(SocketAddr, Endpoint),
+    /// Each thread accepts from a descriptor of its own of the same socket.
+    Tcp(SocketAddr, Vec<TcpListener>, Option<TlsAcceptor>),
+    /// The thread with this number receives for all; connections are spread over the threads.
+    Quic(SocketAddr, Endpoint, usize),
 }
 
 impl Servers {
-    pub fn new(certificates: Arc<Certificates>) -> Self {
-        Self { certificates, running: Mutex::default() }
+    pub fn new(certificates: Arc<Certificates>, threads: Arc<[runtime::Handle]>) -> Self {
+        Self { certificates, threads, running: Mutex::default() }
     }
 
-    /// Must run inside the event loop's context. Nothing changes before everything is known to work.
+    /// Nothing changes before everything is known to work.
     pub fn replace(
         &self,
         room: &Arc<Context>,
@@ -83,6 +91,9 @@ impl Servers {
         tls: Option<ServerTls>,
         limits: Limits,
     ) -> Result<(), ListenError> {
+        if self.threads.is_empty() && !listeners.is_empty() {
+            return Err(ListenError::NoThreads);
+        }
         let mut running = lock(&self.running);
         let certified = tls.is_some() || self.certificates.is_set();
         let mut plans = Vec::with_capacity(listeners.len());
@@ -101,7 +112,7 @@ impl Servers {
         room.guests.set_limits(limits);
         let mut before = std::mem::take(&mut *running);
         for (place, plan) in plans {
-            running.extend(start(room, place, plan, &mut before));
+            running.extend(self.start(room, place, plan, &mut before));
         }
         before.iter().for_each(Running::retire);
         Ok(())
@@ -126,7 +137,9 @@ impl Servers {
             }
             (Protocol::Quic, ListenSocket::Udp(socket)) => {
                 let address = socket.local_addr().map_err(socket_error)?;
-                Ok(Plan::Quic(address, quic::endpoint(socket, self.certificates.clone(), limits)?))
+                let thread = usize::from(address.port()) % self.threads.len();
+                let _entered = self.threads[thread].enter();
+                Ok(Plan::Quic(address, quic::endpoint(socket, self.certificates.clone(), limits)?, thread))
             }
             (Protocol::Quic, ListenSocket::Tcp(_)) | (_, ListenSocket::Udp(_)) => {
                 Err(ListenError::WrongSocket(protocol))
@@ -134,7 +147,12 @@ impl Servers {
             (_, ListenSocket::Tcp(socket)) => {
                 let address = socket.local_addr().map_err(socket_error)?;
                 socket.set_nonblocking(true).map_err(socket_error)?;
-                let socket = TcpListener::from_std(socket).map_err(socket_error)?;
+                let share = |thread: &runtime::Handle| {
+                    let _entered = thread.enter();
+                    TcpListener::from_std(socket.try_clone()?)
+                };
+                let sockets =
+                    self.threads.iter().map(share).collect::<io::Result<_>>().map_err(socket_error)?;
                 let acceptor = if protocol.is_encrypted() {
                     let config = server_config(protocol, self.certificates.clone())
                         .map_err(|error| ListenError::Tls(protocol, error.to_string()))?;
@@ -142,7 +160,43 @@ impl Servers {
                 } else {
                     None
                 };
-                Ok(Plan::Tcp(address, socket, acceptor))
+                Ok(Plan::Tcp(address, sockets, acceptor))
+            }
+        }
+    }
+
+    /// Starts a listener, or takes it from those that ran before. `None` is one that is to be kept twice.
+    fn start(
+        &self,
+        room: &Arc<Context>,
+        place: ListenerState,
+        plan: Plan,
+        before: &mut Vec<Running>,
+    ) -> Option<Running> {
+        let place = Arc::new(place);
+        let (retire, retired) = watch::channel(false);
+        match plan {
+            Plan::Keep(address, config) => {
+                let index = before.iter().position(|listener| listener.is_at(place.protocol, address))?;
+                let kept = before.swap_remove(index);
+                kept.place.renew_from(&place);
+                if let Some(endpoint) = &kept.endpoint {
+                    endpoint.set_server_config(config);
+                }
+                Some(kept)
+            }
+            Plan::Tcp(address, sockets, acceptor) => {
+                for (thread, socket) in self.threads.iter().zip(sockets) {
+                    let (room, place, retired) = (room.clone(), place.clone(), retired.clone());
+                    thread.spawn(Box::pin(accept(room, place, socket, acceptor.clone(), retired)));
+                }
+                Some(Running { place, address, retire, endpoint: None })
+            }
+            Plan::Quic(address, endpoint, thread) => {
+                let (threads, room, place_of) = (self.threads.clone(), room.clone(), place.clone());
+                let accept = quic::accept(room, place_of, endpoint.clone(), threads, retired);
+                self.threads[thread].spawn(Box::pin(accept));
+                Some(Running { place, address, retire, endpoint: Some(endpoint) })
             }
         }
     }
@@ -171,37 +225,8 @@ impl Running {
     }
 }
 
-/// Starts a listener, or takes it from those that ran before. `None` is one that is to be kept twice.
-fn start(
-    room: &Arc<Context>,
-    place: ListenerState,
-    plan: Plan,
-    before: &mut Vec<Running>,
-) -> Option<Running> {
-    let place = Arc::new(place);
-    let (retire, retired) = watch::channel(false);
-    match plan {
-        Plan::Keep(address, config) => {
-            let index = before.iter().position(|listener| listener.is_at(place.protocol, address))?;
-            let kept = before.swap_remove(index);
-            kept.place.renew_from(&place);
-            if let Some(endpoint) = &kept.endpoint {
-                endpoint.set_server_config(config);
-            }
-            Some(kept)
-        }
-        Plan::Tcp(address, socket, acceptor) => {
-            tokio::spawn(Box::pin(accept(room.clone(), place.clone(), socket, acceptor, retired)));
-            Some(Running { place, address, retire, endpoint: None })
-        }
-        Plan::Quic(address, endpoint) => {
-            tokio::spawn(Box::pin(quic::accept(room.clone(), place.clone(), endpoint.clone(), retired)));
-            Some(Running { place, address, retire, endpoint: Some(endpoint) })
-        }
-    }
-}
-
-/// Takes TCP connections until the listener is removed. Those beyond the limits are closed at once.
+/// Takes TCP connections until the listener is removed. Those that may not be, or are beyond the limits, are
+/// reset at once: nothing is left of them, not even in the kernel.
 async fn accept(
     room: Arc<Context>,
     place: Arc<ListenerState>,
@@ -215,19 +240,46 @@ async fn accept(
             _ = retired.changed() => return,
         };
         match accepted {
-            Ok((stream, client)) => {
-                if let Some(session) = Session::admit(&room, &place, client, &retired) {
-                    tokio::spawn(Box::pin(serve(session, stream, acceptor.clone())));
-                }
-            }
+            Ok((stream, client)) => match admit(&room, &place, client, &retired) {
+                Some(session) => drop(tokio::spawn(Box::pin(serve(session, stream, acceptor.clone())))),
+                // With an error the connection has ended already.
+                None => drop(stream.set_zero_linger()),
+            },
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-/// The life of a connection over TCP.
+/// Takes a client in that may connect, if there is room.
+fn admit(
+    room: &Arc<Context>,
+    place: &Arc<ListenerState>,
+    client: SocketAddr,
+    retired: &watch::Receiver<bool>,
+) -> Option<Session> {
+    let (gate, cells) = (room.guests.gate(), room.tally.of(place.protocol));
+    if !gate.allows(client.ip()) {
+        cells.strangers.add();
+        return None;
+    }
+    if place.protocol.is_encrypted() && !gate.may_shake_hands(client.ip(), true) {
+        cells.refused.add();
+        return None;
+    }
+    Session::admit(room, place, client, retired)
+}
+
+/// The life of a connection over TCP. It ends at once when its place is needed for another.
 async fn serve(session: Session, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+    let usage = session.usage.clone();
+    tokio::select! {
+        () = converse(session, stream, acceptor) => {}
+        () = usage.until_cut() => {}
+    }
+}
+
+async fn converse(session: Session, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
     // Without it answers may wait for one another; with an error the connection has ended already.
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = acceptor else {

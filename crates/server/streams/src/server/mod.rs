@@ -5,9 +5,11 @@ mod guests;
 mod https;
 mod listen;
 mod pending;
+mod pool;
 mod quic;
 mod room;
 mod session;
+mod usage;
 
 pub use listen::ListenError;
 

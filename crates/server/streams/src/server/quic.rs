@@ -9,6 +9,7 @@ use quinn::{
     Connecting, Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ReadToEndError, RecvStream,
     SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
+use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
@@ -64,42 +65,75 @@ pub(super) async fn accept(
     room: Arc<Context>,
     place: Arc<ListenerState>,
     endpoint: Endpoint,
+    threads: Arc<[runtime::Handle]>,
     mut retired: watch::Receiver<bool>,
 ) {
-    loop {
+    for thread in threads.iter().cycle() {
         let incoming = tokio::select! {
             incoming = endpoint.accept() => incoming,
             _ = retired.changed() => return,
         };
         let Some(incoming) = incoming else { return };
-        admit(&room, &place, incoming, &retired);
+        let Some((session, incoming)) = admit(&room, &place, incoming, &retired) else { continue };
+        begin(thread, session, incoming);
     }
 }
 
+/// Begins a connection on this thread: a connection lives where its event loop is entered.
+fn begin(thread: &runtime::Handle, session: Session, incoming: Incoming) {
+    let _entered = thread.enter();
+    match incoming.accept() {
+        Ok(connecting) => drop(thread.spawn(Box::pin(serve(session, connecting)))),
+        Err(_) => session.cells().handshake_failures.add(),
+    }
+}
+
+/// Takes a client in that may connect, if there is room. No state of a connection exists yet. A client that is
+/// not taken in hears nothing if it is a stranger, and otherwise that it is refused or has to prove its
+/// address.
 fn admit(
     room: &Arc<Context>,
     place: &Arc<ListenerState>,
     incoming: Incoming,
     retired: &watch::Receiver<bool>,
-) {
-    let client = incoming.remote_address();
-    if incoming.may_retry() && !incoming.remote_address_validated() && room.guests.is_crowded(client.ip()) {
+) -> Option<(Session, Incoming)> {
+    let (gate, cells, client) =
+        (room.guests.gate(), room.tally.of(Protocol::Quic), incoming.remote_address());
+    if !gate.allows(client.ip()) {
+        cells.strangers.add();
+        incoming.ignore();
+        return None;
+    }
+    let proven = incoming.remote_address_validated() || !incoming.may_retry();
+    let may_begin = gate.may_shake_hands(client.ip(), proven);
+    if !proven && (!may_begin || room.guests.is_crowded(client.ip())) {
         // It cannot fail for one that may.
         let _ = incoming.retry();
-        return;
+        return None;
     }
-    let Some(session) = Session::admit(room, place, client, retired) else { return incoming.refuse() };
-    match incoming.accept() {
-        Ok(connecting) => drop(tokio::spawn(Box::pin(serve(session, connecting)))),
-        Err(_) => session.cells().handshake_failures.add(),
+    if !may_begin {
+        cells.refused.add();
+        incoming.refuse();
+        return None;
+    }
+    match Session::admit(room, place, client, retired) {
+        Some(session) => Some((session, incoming)),
+        None => {
+            incoming.refuse();
+            None
+        }
     }
 }
 
 async fn serve(session: Session, connecting: Connecting) {
-    let Ok(Ok(connection)) = timeout(session.limits.message_timeout, connecting).await else {
+    let session = Arc::new(session);
+    let connecting = tokio::select! {
+        connection = timeout(session.limits.message_timeout, connecting) => connection,
+        () = session.usage.until_cut() => return,
+    };
+    let Ok(Ok(connection)) = connecting else {
         return session.cells().handshake_failures.add();
     };
-    let session = Arc::new(session);
     let activity = Activity::new();
     loop {
         let (send, recv) = tokio::select! {
@@ -109,6 +143,7 @@ async fn serve(session: Session, connecting: Connecting) {
             },
             () = activity.idle(session.limits.idle) => break,
             () = session.retired() => break,
+            () = session.usage.until_cut() => return connection.close(EXCESSIVE_LOAD, b""),
         };
         let (session, connection, in_use) = (session.clone(), connection.clone(), activity.begin());
         tokio::spawn(Box::pin(async move {
@@ -138,7 +173,7 @@ async fn answer(session: &Session, connection: &Connection, mut send: SendStream
         return session.cells().malformed.add();
     };
     // The semaphore is never closed.
-    let Ok(permit) = session.pipeline.clone().acquire_owned().await else { return };
+    let Ok(permit) = session.usage.pipeline.clone().acquire_owned().await else { return };
     let (sender, outcome) = oneshot::channel();
     session.offer(query, Reply::Stream(sender), permit);
     let outcome = tokio::select! {

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::guests::ClientConnection;
 use super::pending::Reply;
 use super::room::Context;
+use super::usage::Usage;
 use crate::counts::ClientCells;
 use crate::{Limits, Protocol, Query, lock};
 
@@ -45,8 +46,8 @@ pub(super) struct Session {
     pub place: Arc<ListenerState>,
     pub client: SocketAddr,
     pub limits: Limits,
-    /// The queries of this connection in progress.
-    pub pipeline: Arc<Semaphore>,
+    /// Shared with the pool of the connection.
+    pub usage: Arc<Usage>,
     /// The octets of answers that may still wait, for protocols whose libraries do the waiting.
     output: Arc<Semaphore>,
     /// Becomes true when the listener is removed: idle connections end then.
@@ -69,7 +70,7 @@ impl Session {
             place: place.clone(),
             client,
             limits,
-            pipeline: Arc::new(Semaphore::new(limits.pipelined.clamp(1, Semaphore::MAX_PERMITS))),
+            usage: guest.usage.clone(),
             output: Arc::new(Semaphore::new(OUTPUT_MAX_OCTETS)),
             retired: retired.clone(),
             _guest: guest,
@@ -83,6 +84,7 @@ impl Session {
     /// Gives a query to the owner.
     pub fn offer(&self, octets: Vec<u8>, reply: Reply, permit: OwnedSemaphorePermit) {
         self.cells().queries.add();
+        self.usage.touch(self.room.guests.now_us());
         let token = self.room.pending.begin(reply, permit);
         (self.room.on_query)(Query {
             token,

@@ -17,6 +17,9 @@ use streams::{
 /// Nothing here takes so long but what never comes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The threads of a server that serve its clients.
+pub const CLIENT_THREADS: usize = 2;
+
 /// The path of the HTTPS resource.
 pub const PATH: &str = "/dns-query";
 
@@ -58,7 +61,7 @@ impl Server {
             }
             seen.lock().unwrap().push(query);
         };
-        let streams = Streams::start(on_query, |_| {}).unwrap();
+        let streams = Streams::start(CLIENT_THREADS, on_query, |_| {}).unwrap();
         assert!(own.set(streams.handle()).is_ok());
         let certificate = Certificate::new();
         let (listeners, addresses) = protocols.iter().enumerate().map(|(n, &p)| listener(p, n)).unzip();
@@ -155,7 +158,7 @@ pub struct Asker {
 impl Asker {
     pub fn new(upstreams: Vec<Upstream>) -> Self {
         let (sender, answers) = mpsc::channel();
-        let streams = Streams::start(|_| {}, move |answer| sender.send(answer).unwrap()).unwrap();
+        let streams = Streams::start(0, |_| {}, move |answer| sender.send(answer).unwrap()).unwrap();
         streams.set_upstreams(1, upstreams).unwrap();
         Self { handle: streams.handle(), streams, answers }
     }

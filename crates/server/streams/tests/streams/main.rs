@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod attack;
 mod both_ways;
 mod common;
 mod hostile_clients;

@@ -31,7 +31,7 @@ keys! {
         };
         /// The NAT64's prefixes (RFC 6052); `dns64.spread` says what several mean.
         prefixes: Texts = &["64:ff9b::/96"] => { what: "prefixes" };
-        /// Who may ask; all others are REFUSED. Global addresses of your own network must be named here.
+        /// Who may ask; all others are REFUSED over UDP, and may not connect. Global addresses of your own network must be named here.
         allow: Texts = &[
             "127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
             "169.254.0.0/16", "fc00::/7", "fe80::/10",
@@ -39,6 +39,8 @@ keys! {
         /// Threads, each with sockets, lookups in flight and upstream ports of its own; 0 means one for each
         /// processor.
         threads: Number<usize, 0, 1024> = 0 => { at_start: true };
+        /// Threads that serve clients over TCP, TLS, HTTPS and QUIC; 0 means one for each processor.
+        stream_threads: Number<usize, 0, 64> = 0 => { at_start: true };
         /// The processors that threads are pinned to in turn; none leaves them free.
         cpus: Vec<Number<usize, 0, 1023>> = [] => { at_start: true };
     }

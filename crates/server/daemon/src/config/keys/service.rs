@@ -30,22 +30,31 @@ keys! {
         in_flight: Number<usize, 1, 65_535> = 16_384;
         /// The largest UDP answer, and the size announced to clients (RFC 9715).
         udp_payload_octets: Number<u16, 512, 4096> = 1232;
-        /// Connections of clients over TCP, TLS, HTTPS and QUIC together; 0 means none at all.
+        /// Connections of clients over TCP, and as many again over TLS, HTTPS and QUIC together; 0 means none
+        /// at all. When a limit is reached, a new connection ends the one that has been idle for the longest
+        /// time, of the client that holds the most.
         connections: Number<usize, 0, 65_535> = 1024;
-        /// The same for one network of clients, /24 or /56.
-        connections_per_network: Number<usize, 1, 65_535> = 128;
+        /// The same for one network of clients, /24 of IPv4 or /56 of IPv6.
+        connections_per_network: Number<usize, 1, 65_535> = 512;
+        /// The same for one address of IPv4 or one /64 of IPv6.
+        connections_per_address: Number<usize, 1, 65_535> = 128;
+        /// Handshakes of TLS and QUIC that one network of clients may begin in a second; twice as many at
+        /// once.
+        handshakes_per_second: Number<u32, 1, 1_000_000> = 100;
         /// Queries of one connection in progress.
         pipelined: Number<usize, 1, 1024> = 64;
-        /// A connection without a query for so long is closed.
+        /// A connection without a query for so long is closed; earlier when more than half of `connections`
+        /// are taken, after a tenth of this time when all are.
         idle_ms: Number<u64, 100, 3_600_000> = 10_000;
-        /// Queries of one network of clients (/24 of IPv4, /56 of IPv6).
+        /// Queries of one network of clients (/24 of IPv4, /56 of IPv6) over UDP, and as many again over TCP,
+        /// TLS, HTTPS and QUIC together. Above the limit, the latter are not answered.
         queries_per_second: Option<Number<u32, 1, 10_000_000>> => { otherwise: "no limit", example: "1000" };
         /// Queries that such a network may send at once.
         burst: Option<Spanned<Number<u32, 1, 20_000_000>>> => {
             otherwise: "twice `queries_per_second`", example: "2000"
         };
-        /// Every n-th query above the limit is answered with TC, so that clients with true addresses come by
-        /// TCP; 0 drops all.
+        /// Every n-th query above the limit over UDP is answered with TC, so that clients with true addresses
+        /// come by TCP; 0 drops all.
         slip: Option<Spanned<Number<u32, 0, 1000>>> => { otherwise: "2", example: "2" };
     }
 }

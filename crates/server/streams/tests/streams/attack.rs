@@ -1,0 +1,254 @@
+//! Attacks on the connections of others: by strangers, by clients that hold too many, by handshakes.
+//!
+//! All addresses are of 127.0.0.0/8, from which Linux lets any be used. A network is a /24.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+use streams::{Gate, Limits, Protocol, Streams, Upstream};
+
+use crate::common::*;
+
+/// Who may connect in these tests: 127.0.0.0/16. Others are strangers.
+struct Allowed;
+
+impl Gate for Allowed {
+    fn allows(&self, client: IpAddr) -> bool {
+        matches!(client, IpAddr::V4(client) if client.octets()[..2] == [127, 0])
+    }
+
+    fn may_shake_hands(&self, _: IpAddr, _: bool) -> bool {
+        true
+    }
+}
+
+const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 9, 0, 1);
+
+/// The host with this number of the network with this number.
+fn host(network: u8, number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, network, number)
+}
+
+/// A connection from this address. It ends without a trace, so that its port is free again at once.
+fn connect(server: &Server, number: usize, from: Ipv4Addr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+    socket.set_linger(Some(Duration::ZERO)).unwrap();
+    socket.connect(&server.addresses[number].into()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Sends a query over TCP, and says whether an answer comes.
+fn is_answered(stream: &mut TcpStream) -> bool {
+    let expected = framed(&answer(&query(1, "a.test")));
+    let mut octets = vec![0; expected.len()];
+    let sent = stream.write_all(&framed(&query(1, "a.test"))).is_ok();
+    sent && stream.read_exact(&mut octets).is_ok() && octets == expected
+}
+
+/// A client of all protocols that asks from this address.
+fn asker(server: &Server, protocols: &[Protocol], from: Ipv4Addr) -> Asker {
+    let from = Some(from.into());
+    let upstreams = protocols.iter().enumerate();
+    Asker::new(upstreams.map(|(n, &p)| Upstream { source: from, ..server.upstream(p, n) }).collect())
+}
+
+#[test]
+fn strangers_do_not_close_out_a_client() {
+    let limits = Limits { connections: 4, ..Limits::default() };
+    let server = Server::start(&Protocol::ALL, limits, answers);
+    server.streams.set_gate(Arc::new(Allowed));
+    let mut strangers: Vec<TcpStream> =
+        (0..12).map(|number| connect(&server, number % 3, STRANGER)).collect();
+    let client = asker(&server, &Protocol::ALL, host(0, 1));
+    for protocol in Protocol::ALL {
+        assert!(client.ask(protocol.index(), query(1, "a.test")).is_some(), "{protocol}");
+    }
+    for stream in &mut strangers {
+        assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)));
+    }
+}
+
+#[test]
+fn nothing_is_spent_on_strangers() {
+    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
+    server.streams.set_gate(Arc::new(Allowed));
+    let stranger = asker(&server, &Protocol::ALL, STRANGER);
+    for protocol in Protocol::ALL {
+        assert_eq!(stranger.ask_briefly(protocol.index(), query(1, "a.test")), None, "{protocol}");
+        let counts = *server.streams.counts().of(protocol);
+        assert!(counts.strangers > 0, "{protocol}");
+        assert_eq!((counts.accepted, counts.handshake_failures, counts.refused), (0, 0, 0), "{protocol}");
+    }
+}
+
+#[test]
+fn a_client_is_answered_while_a_stranger_opens_thousands_of_connections() {
+    const CONNECTIONS: usize = 3000;
+    let server = Server::start(&[Protocol::Tcp], Limits::default(), answers);
+    server.streams.set_gate(Arc::new(Allowed));
+    let opened = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..CONNECTIONS {
+                connect(&server, 0, STRANGER);
+                opened.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while opened.load(Ordering::Relaxed) < CONNECTIONS {
+            assert!(is_answered(&mut connect(&server, 0, host(0, 1))));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let counts = || *server.streams.counts().of(Protocol::Tcp);
+    until("all are looked at", || counts().strangers == CONNECTIONS as u64);
+    until("no connection is left", || counts().open == 0);
+    assert_eq!(counts().refused, 0);
+}
+
+#[test]
+fn one_network_does_not_close_out_another() {
+    let limits = Limits { connections: 20, connections_per_network: 20, ..Limits::default() };
+    let server = Server::start(&[Protocol::Tcp], limits, answers);
+    let mut greedy: Vec<TcpStream> = (1..=20).map(|number| connect(&server, 0, host(1, number))).collect();
+    until("the pool is full", || server.streams.counts().of(Protocol::Tcp).open == 20);
+    let mut clients: Vec<TcpStream> =
+        (1..=5).map(|network| connect(&server, 0, host(1 + network, 1))).collect();
+    for client in &mut clients {
+        assert!(is_answered(client));
+    }
+    let left = greedy.iter_mut().filter_map(|stream| is_answered(stream).then_some(())).count();
+    assert_eq!((left, server.streams.counts().of(Protocol::Tcp).evicted), (15, 5));
+}
+
+#[test]
+fn one_host_does_not_close_out_its_site() {
+    let limits = Limits { connections_per_network: 10, connections_per_address: 10, ..Limits::default() };
+    let server = Server::start(&[Protocol::Tcp], limits, answers);
+    let _greedy: Vec<TcpStream> = (0..10).map(|_| connect(&server, 0, host(1, 1))).collect();
+    until("the network is full", || server.streams.counts().of(Protocol::Tcp).open == 10);
+    for number in 2..6 {
+        assert!(is_answered(&mut connect(&server, 0, host(1, number))));
+    }
+}
+
+/// Queries that are never answered, for example of a zone whose servers are silent, keep no place.
+#[test]
+fn queries_in_progress_do_not_close_out_others() {
+    let limits = Limits { connections: 10, ..Limits::default() };
+    let server = Server::start(&[Protocol::Tcp], limits, |query| {
+        if query.client.ip() == IpAddr::V4(host(1, 1)) { Reaction::Keep } else { answers(query) }
+    });
+    let mut greedy: Vec<TcpStream> = (0..10).map(|_| connect(&server, 0, host(1, 1))).collect();
+    for stream in &mut greedy {
+        stream.write_all(&framed(&query(1, "slow.test"))).unwrap();
+    }
+    until("all are in progress", || server.queries.lock().unwrap().len() == 10);
+    assert!(is_answered(&mut connect(&server, 0, host(2, 1))));
+}
+
+#[test]
+fn connections_in_the_clear_leave_room_for_encrypted_ones() {
+    let limits = Limits { connections: 4, ..Limits::default() };
+    let server = Server::start(&Protocol::ALL, limits, |_| Reaction::Keep);
+    let mut plain: Vec<TcpStream> = (0..4).map(|_| connect(&server, 0, host(1, 1))).collect();
+    for stream in &mut plain {
+        stream.write_all(&framed(&query(1, "slow.test"))).unwrap();
+    }
+    until("all are in progress", || server.queries.lock().unwrap().len() == 4);
+    let client = asker(&server, &Protocol::ALL, host(1, 1));
+    client.send(Protocol::Tls.index(), 1, query(1, "a.test"));
+    until("the query came by TLS", || server.queries.lock().unwrap().len() == 5);
+    assert_eq!(server.streams.counts().of(Protocol::Tcp).evicted, 0);
+}
+
+/// Lets so many handshakes begin.
+struct Rationed(AtomicUsize);
+
+impl Gate for Rationed {
+    fn allows(&self, _: IpAddr) -> bool {
+        true
+    }
+
+    fn may_shake_hands(&self, _: IpAddr, _: bool) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+#[test]
+fn handshakes_above_the_rate_cost_no_handshake() {
+    let encrypted = [Protocol::Tls, Protocol::Https, Protocol::Quic];
+    let server = Server::start(&encrypted, Limits::default(), answers);
+    server.streams.set_gate(Arc::new(Rationed(AtomicUsize::new(3))));
+    let first = asker(&server, &encrypted, host(1, 1));
+    let second = asker(&server, &encrypted, host(1, 1));
+    for (number, protocol) in encrypted.into_iter().enumerate() {
+        assert!(first.ask(number, query(1, "a.test")).is_some(), "{protocol}");
+    }
+    for (number, protocol) in encrypted.into_iter().enumerate() {
+        assert_eq!(second.ask_briefly(number, query(1, "a.test")), None, "{protocol}");
+        let counts = *server.streams.counts().of(protocol);
+        assert_eq!((counts.accepted, counts.handshake_failures), (1, 0), "{protocol}");
+        assert!(counts.refused > 0, "{protocol}");
+    }
+}
+
+/// All threads that serve clients are busy: with handshakes, for example. The owner's questions to upstream
+/// servers are answered all the same.
+#[test]
+fn clients_do_not_delay_upstream_answers() {
+    let upstream = Server::start(&[Protocol::Tcp], Limits::default(), answers);
+    let (busy, release) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (entered, released) = (busy.clone(), release.clone());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let answered = asked.clone();
+    let on_query = move |_| {
+        entered.fetch_add(1, Ordering::Relaxed);
+        while !released.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let on_answer = move |answer: streams::Answer| answered.lock().unwrap().push(answer.octets);
+    let streams = Streams::start(CLIENT_THREADS, on_query, on_answer).unwrap();
+    let (listener, address) = listener(Protocol::Tcp, 0);
+    streams.listen(vec![listener], None, Limits::default()).unwrap();
+    streams.set_upstreams(1, vec![upstream.upstream(Protocol::Tcp, 0)]).unwrap();
+    assert!(streams.silent_threads().is_empty());
+    let clients = Mutex::new(Vec::new());
+    until("all threads of clients are busy", || {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&framed(&query(1, "a.test"))).unwrap();
+        clients.lock().unwrap().push(client);
+        busy.load(Ordering::Relaxed) == CLIENT_THREADS
+    });
+    streams.handle().ask(1, 0, 7, query(9, "b.test"), PATIENCE);
+    until("the upstream server answers", || asked.lock().unwrap().len() == 1);
+    assert_eq!(*asked.lock().unwrap(), [Some(answer(&query(9, "b.test")))]);
+    // And whoever watches the threads learns which of them hang.
+    until("they are silent", || {
+        let silent = streams.silent_threads();
+        silent.len() == CLIENT_THREADS && silent.iter().all(|name| name.starts_with("dns64d-client-"))
+    });
+    release.store(true, Ordering::Relaxed);
+    until("they work again", || streams.silent_threads().is_empty());
+}
+
+#[test]
+fn slow_handshakes_leave_room_for_others() {
+    let limits = Limits { connections: 10, message_timeout: PATIENCE, ..Limits::default() };
+    let server = Server::start(&[Protocol::Tls], limits, answers);
+    let mut slow: Vec<TcpStream> = (0..10).map(|_| connect(&server, 0, host(1, 1))).collect();
+    for stream in &mut slow {
+        stream.write_all(&[22, 3, 1]).unwrap();
+    }
+    until("all have begun", || server.streams.counts().of(Protocol::Tls).open == 10);
+    let client = asker(&server, &[Protocol::Tls], host(2, 1));
+    assert!(client.ask(0, query(1, "a.test")).is_some());
+    assert_eq!(server.streams.counts().of(Protocol::Tls).evicted, 1);
+}
