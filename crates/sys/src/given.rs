@@ -30,6 +30,20 @@ pub struct GivenSocket {
     pub socket: Socket,
 }
 
+impl GivenSocket {
+    /// Another descriptor of the same socket.
+    ///
+    /// # Errors
+    /// The limit of open files is reached.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let socket = match &self.socket {
+            Socket::Udp(socket) => Socket::Udp(socket.try_clone()?),
+            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
+        };
+        Ok(Self { name: self.name.clone(), address: self.address, socket })
+    }
+}
+
 /// Takes the sockets that `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` speak of. The first call has them;
 /// each further one finds none, since a descriptor has one owner.
 ///

@@ -47,10 +47,10 @@ impl Notify {
         Ok(Self { manager: Some((socket, address)), watchdog })
     }
 
-    /// How often [`Notify::alive`] is to be called: twice in the time after which the manager takes the
-    /// program for dead.
+    /// How often [`Notify::alive`] is to be called: four times in the time after which the manager takes the
+    /// program for dead, so that a thread may be late with its sign of life.
     pub fn beat(&self) -> Option<Duration> {
-        self.manager.as_ref().and(self.watchdog).map(|period| period / 2)
+        self.manager.as_ref().and(self.watchdog).map(|period| period / 4)
     }
 
     /// The server answers, or answers again after a reload; `status` is a line for people.
@@ -115,7 +115,7 @@ mod tests {
         ];
         for (manager, name) in managers {
             let notify = Notify::to(&name, Some(Duration::from_secs(10))).unwrap();
-            assert_eq!(notify.beat(), Some(Duration::from_secs(5)));
+            assert_eq!(notify.beat(), Some(Duration::from_millis(2500)));
             notify.ready("2 threads\nx");
             assert_eq!(heard(&manager), "READY=1\nSTATUS=2 threads x");
             notify.reloading(1_234_567);

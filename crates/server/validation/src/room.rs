@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use streams::{Answer, Upstream, UpstreamError};
+use streams::{Answer, Pulse, Upstream, UpstreamError};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
@@ -35,6 +35,7 @@ struct Context {
 pub struct Validation {
     handle: Handle,
     ways: UpstreamClients,
+    pulse: Pulse,
     end: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -57,7 +58,7 @@ impl Validation {
         let (end, ended) = oneshot::channel();
         let thread =
             std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || run(runtime, ended))?;
-        Ok(Self { handle, ways, end: Some((end, thread)) })
+        Ok(Self { handle, ways, pulse: Pulse::new(THREAD), end: Some((end, thread)) })
     }
 
     /// What other threads hold to ask.
@@ -87,6 +88,15 @@ impl Validation {
         let surplus = generations.len().saturating_sub(GENERATIONS);
         generations.drain(..surplus);
         Ok(())
+    }
+
+    /// Asks the threads of the validation for a sign of life, and returns the names of those that have given
+    /// none since they were last asked.
+    pub fn silent_threads(&self) -> Vec<String> {
+        let runtime = &self.handle.runtime;
+        let is_silent = self.pulse.is_silent(|pulse| drop(runtime.spawn(async move { pulse.answer() })));
+        let own = is_silent.then(|| THREAD.to_owned());
+        own.into_iter().chain(self.ways.silent_threads()).collect()
     }
 
     /// All counters as they stand.

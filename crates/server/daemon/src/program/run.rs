@@ -32,6 +32,8 @@ pub(super) struct Daemon<S> {
     pub(super) notify: Notify,
     pub(super) steps: Vec<Step>,
     pub(super) began: Instant,
+    /// When the service manager is next to hear that all threads work.
+    beat_at: Instant,
     /// The start in seconds since 1970.
     pub(super) began_s: f64,
     pub(super) reloads: u64,
@@ -115,6 +117,7 @@ impl Program {
             notify,
             steps,
             began,
+            beat_at: began,
             began_s,
             reloads: 0,
             reload_failures: 0,
@@ -178,18 +181,32 @@ impl<S: Service> Daemon<S> {
         }
     }
 
-    /// The next event; meanwhile the service manager hears that the loop is alive. `None` cannot happen while
-    /// somebody can send.
-    fn next(&self, events: &Receiver<Event>) -> Option<Event> {
+    /// The next event; meanwhile the service manager hears that the loop and all threads work. `None` cannot
+    /// happen while somebody can send.
+    fn next(&mut self, events: &Receiver<Event>) -> Option<Event> {
         let Some(beat) = self.notify.beat() else { return events.recv().ok() };
         loop {
-            self.notify.alive();
-            match events.recv_timeout(beat) {
+            if Instant::now() >= self.beat_at {
+                self.beat();
+                self.beat_at = Instant::now() + beat;
+            }
+            match events.recv_timeout(self.beat_at.saturating_duration_since(Instant::now())) {
                 Ok(event) => return Some(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
+    }
+
+    /// Tells the service manager that the program is alive, unless a thread has not answered since the last
+    /// time: then the manager ends the program, if that goes on.
+    fn beat(&self) {
+        let silent = self.service.silent_threads();
+        if silent.is_empty() {
+            return self.notify.alive();
+        }
+        let threads = silent.join(" ");
+        self.log.event(Level::Error, "silent", "threads give no sign of life", &[("threads", &threads)]);
     }
 
     /// Reads the configuration again; with an error in it, or one that the server cannot take on, the old one

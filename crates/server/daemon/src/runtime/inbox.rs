@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use streams::Pulse;
 use sys::poll::Waker;
 
 use super::worker::NextGeneration;
@@ -23,6 +24,8 @@ pub(super) enum Event {
     },
     /// Go on with these settings and sockets.
     Adopt(Box<NextGeneration>),
+    /// Say that the thread works.
+    GiveSign,
     Stop,
 }
 
@@ -32,11 +35,23 @@ pub(super) struct Inbox {
     pub waker: Waker,
     /// The generation that the worker asks and answers by.
     adopted: AtomicU64,
+    pub pulse: Pulse,
 }
 
 impl Inbox {
-    pub fn new() -> io::Result<Self> {
-        Ok(Self { events: Mutex::new(Vec::new()), waker: Waker::new()?, adopted: AtomicU64::new(0) })
+    /// That of the thread with this name.
+    pub fn new(thread: &str) -> io::Result<Self> {
+        Ok(Self {
+            events: Mutex::new(Vec::new()),
+            waker: Waker::new()?,
+            adopted: AtomicU64::new(0),
+            pulse: Pulse::new(thread),
+        })
+    }
+
+    /// Asks the worker for a sign of life, and says whether it has given none since it was last asked.
+    pub fn is_silent(&self) -> bool {
+        self.pulse.is_silent(|_| self.push(Event::GiveSign))
     }
 
     /// The worker goes by this generation from now on.

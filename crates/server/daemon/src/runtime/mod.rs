@@ -1,5 +1,7 @@
 //! The sockets and threads around the machines, and how they change while they run.
 
+#[cfg(test)]
+mod attack;
 mod board;
 mod bypass;
 mod error;
@@ -90,7 +92,7 @@ impl Server {
     ) -> Result<Self, ServerError> {
         let threads = threads(config)?;
         let inboxes: Arc<[Arc<Inbox>]> = (0..threads)
-            .map(|_| Inbox::new().map(Arc::new))
+            .map(|number| Inbox::new(&thread_name(number)).map(Arc::new))
             .collect::<io::Result<_>>()
             .map_err(|error| ServerError::System("make an eventfd", error))?;
         // Before the threads that hear the network: these need no such capabilities.
@@ -105,13 +107,13 @@ impl Server {
             judging: Validator::new(inboxes.clone()),
             bypass,
             config: config.clone(),
-            shared,
+            shared: shared.clone(),
             listening: Vec::new(),
             addresses: Vec::new(),
             generation: 0,
             given,
         };
-        let adoptions = server.prepare(config, plan, threads, 0)?;
+        let adoptions = server.prepare(config, plan, shared, 0)?;
         let parts = adoptions.into_iter().zip(rings).zip(inboxes.iter());
         for (number, ((first, rings), inbox)) in parts.enumerate() {
             match server.spawn(number, first, rings, inbox, services, on_end.clone()) {
@@ -143,36 +145,35 @@ impl Server {
     /// # Errors
     /// As [`Server::start`]; the old configuration goes on then.
     pub fn reload(&mut self, config: &Config) -> Result<(), ServerError> {
-        let threads = self.workers.len();
-        let mut given = std::mem::take(&mut self.given);
-        let plan = Plan::open(config, &self.listening, threads, &mut given);
-        self.given = given;
-        let (shared, gate) = (self.shared_for(config)?, gate(config)?);
-        let before = std::mem::replace(&mut self.shared, shared);
-        match self.prepare(config, plan?, threads, self.generation + 1) {
-            Ok(adoptions) => {
-                self.generation += 1;
-                self.streams.set_gate(gate);
-                self.config = config.clone();
-                self.bypass.iter().for_each(Bypass::stop_repeating);
-                for (worker, adoption) in self.workers.iter().zip(adoptions) {
-                    worker.inbox.push(Event::Adopt(Box::new(adoption)));
-                }
-                // Only now: the workers know the listeners when the first query comes.
-                self.listen_past_stack();
-                // What is asked after this has been told must not be answered by the old one. A thread that
-                // does not get its processor holds up nobody for ever.
-                let deadline = Instant::now() + ADOPTION;
-                for worker in &self.workers {
-                    worker.inbox.wait_adopted(self.generation, deadline);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                self.shared = before;
-                Err(error)
-            }
+        // All that can fail comes first and changes nothing, so that a reload is whole or nothing.
+        let given: io::Result<Vec<GivenSocket>> = self.given.iter().map(GivenSocket::try_clone).collect();
+        let mut given = given.map_err(|error| ServerError::System("duplicate a socket", error))?;
+        let plan = Plan::open(config, &self.listening, self.workers.len(), &mut given)?;
+        let (shared, gate, generation) = (self.shared_for(config)?, gate(config)?, self.generation + 1);
+        let adoptions = self.prepare(config, plan, shared.clone(), generation)?;
+        (self.given, self.shared, self.config, self.generation) = (given, shared, config.clone(), generation);
+        self.streams.set_gate(gate);
+        self.bypass.iter().for_each(Bypass::stop_repeating);
+        for (worker, adoption) in self.workers.iter().zip(adoptions) {
+            worker.inbox.push(Event::Adopt(Box::new(adoption)));
         }
+        // Only now: the workers know the listeners when the first query comes.
+        self.listen_past_stack();
+        // What is asked after this has been told must not be answered by the old one. A thread that does not
+        // get its processor holds up nobody for ever.
+        let deadline = Instant::now() + ADOPTION;
+        for worker in &self.workers {
+            worker.inbox.wait_adopted(generation, deadline);
+        }
+        Ok(())
+    }
+
+    /// Asks every thread for a sign of life, and returns the names of those that have given none since they
+    /// were last asked.
+    pub fn silent_threads(&self) -> Vec<String> {
+        let workers = self.workers.iter().filter(|worker| worker.inbox.is_silent());
+        let silent = workers.map(|worker| worker.inbox.pulse.thread().to_owned());
+        silent.chain(self.streams.silent_threads()).chain(self.judging.silent_threads()).collect()
     }
 
     /// What all threads counted so far; up to a tenth of a second old.
@@ -259,14 +260,16 @@ impl Server {
     }
 
     /// Opens the sockets towards the upstream servers and has the room of the streams follow the plan. After
-    /// this nothing can fail: the workers only need to be told.
+    /// this nothing can fail: the workers only need to be told. On an error nothing has changed.
     fn prepare(
         &mut self,
         config: &Config,
         plan: Plan,
-        threads: usize,
+        shared: Shared,
         generation: u64,
     ) -> Result<Vec<NextGeneration>, ServerError> {
+        let threads = plan.open.len();
+        let seeds: Vec<[u8; 32]> = (0..threads).map(|_| seed()).collect::<Result<_, _>>()?;
         let tls = config.tls.as_ref().map(|files| ServerTls::load(&files.certificate, &files.key));
         let tls = tls.transpose().map_err(ServerError::Tls)?;
         let upstreams: Vec<_> =
@@ -284,13 +287,13 @@ impl Server {
         self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
         self.listening = plan.listening;
         let mut adoptions = Vec::new();
-        let parts = plan.open.into_iter().zip(upstreams).zip(queries);
-        for (number, ((open, upstreams), queries)) in parts.enumerate() {
+        let parts = plan.open.into_iter().zip(upstreams).zip(queries).zip(seeds);
+        for (number, (((open, upstreams), queries), seed)) in parts.enumerate() {
             adoptions.push(NextGeneration {
                 generation,
                 settings: settings.clone(),
-                shared: self.shared.clone(),
-                seed: seed()?,
+                shared: shared.clone(),
+                seed,
                 upstreams,
                 queries,
                 judge: judge.clone(),
@@ -363,11 +366,16 @@ impl Server {
             worker.run()
         };
         let thread = std::thread::Builder::new()
-            .name(format!("dns64d-{number}"))
+            .name(thread_name(number))
             .spawn(run)
             .map_err(|error| ServerError::System("start a thread", error))?;
         Ok(RunningWorker { thread, inbox: inbox.clone(), board })
     }
+}
+
+/// The name of the thread with this number.
+fn thread_name(number: usize) -> String {
+    format!("dns64d-{number}")
 }
 
 /// Who may connect over streams.

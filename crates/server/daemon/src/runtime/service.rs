@@ -44,6 +44,10 @@ pub trait Service: Sized {
     /// What else it can tell, of its streams for example.
     fn readings(&self) -> Vec<Metric>;
 
+    /// Asks every thread for a sign of life, and returns the names of those that have given none since they
+    /// were last asked.
+    fn silent_threads(&self) -> Vec<String>;
+
     /// Ends all threads and returns what they counted.
     ///
     /// # Errors
@@ -84,6 +88,10 @@ impl Service for Server {
 
     fn readings(&self) -> Vec<Metric> {
         self.readings()
+    }
+
+    fn silent_threads(&self) -> Vec<String> {
+        self.silent_threads()
     }
 
     fn stop(self) -> Result<Stats, ServerError> {

@@ -174,6 +174,7 @@ impl Worker {
                     self.take_stream_answer(generation, token, octets.as_deref());
                 }
                 Event::Adopt(adoption) => self.adopt(*adoption),
+                Event::GiveSign => self.inbox.pulse.answer(),
                 Event::Stop => self.stopping = true,
             }
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use daemon::config::{Config, ListenProtocol};
@@ -18,6 +18,8 @@ pub struct Echo {
     thread: JoinHandle<()>,
     echoed: Arc<AtomicU64>,
     cache: Cache,
+    /// Its thread was told to give no sign of life.
+    silent: Arc<AtomicBool>,
 }
 
 impl Echo {
@@ -36,24 +38,27 @@ impl Echo {
             .map_err(|error| error.to_string())?;
         let address = socket.local_addr().map_err(|error| error.to_string())?;
         let echoed = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&echoed);
+        let silent = Arc::new(AtomicBool::new(false));
+        let (count, hushed) = (Arc::clone(&echoed), Arc::clone(&silent));
         let (process, on_end) = (config.process.clone(), OnEnd::clone(on_end));
         let thread = std::thread::spawn(move || {
             daemon::privileges::shed_thread(&process).unwrap();
-            echo(&socket, &count);
+            echo(&socket, &count, &hushed);
             on_end();
         });
-        Ok(Self { address, thread, echoed, cache: Cache::new(config.cache_octets.min(1 << 20), [7; 32]) })
+        let cache = Cache::new(config.cache_octets.min(1 << 20), [7; 32]);
+        Ok(Self { address, thread, echoed, cache, silent })
     }
 }
 
-fn echo(socket: &UdpSocket, count: &AtomicU64) {
+fn echo(socket: &UdpSocket, count: &AtomicU64, silent: &AtomicBool) {
     let mut octets = [0; 512];
     loop {
         let (length, client) = socket.recv_from(&mut octets).unwrap();
         let words = String::from_utf8_lossy(&octets[..length]).into_owned();
         let answer = answer(&words);
         count.fetch_add(1, Ordering::Relaxed);
+        silent.fetch_or(words == "hush", Ordering::Relaxed);
         // The client may be gone.
         let _ = socket.send_to(answer.as_bytes(), client);
         if answer == "ending" {
@@ -127,6 +132,10 @@ impl Service for Echo {
 
     fn readings(&self) -> Vec<Metric> {
         vec![Metric::counter("echoed", "Datagrams echoed", self.echoed.load(Ordering::Relaxed))]
+    }
+
+    fn silent_threads(&self) -> Vec<String> {
+        if self.silent.load(Ordering::Relaxed) { vec!["echo-thread".to_owned()] } else { Vec::new() }
     }
 
     fn stop(self) -> Result<Stats, String> {

@@ -22,9 +22,10 @@ fn main() -> ExitCode {
     if std::env::var_os(SERVE).is_some() {
         return daemon::main(echo::Echo::start);
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("a_bad_configuration_is_told_in_one_line", a_bad_configuration_is_told_in_one_line),
         ("the_service_manager_hears_each_step", the_service_manager_hears_each_step),
+        ("attack_a_thread_that_hangs_is_not_alive", attack_a_thread_that_hangs_is_not_alive),
         ("the_control_socket_does_what_it_is_told", the_control_socket_does_what_it_is_told),
         ("a_reload_is_whole_or_nothing", a_reload_is_whole_or_nothing),
         ("metrics_are_served", metrics_are_served),
@@ -74,6 +75,23 @@ fn the_service_manager_hears_each_step() {
         log.contains("event=reload") && log.contains("event=stopped message=\"stopped after 7 queries"),
         "{log}"
     );
+}
+
+/// The loop of the program goes on while a thread hangs; the service manager must learn of it.
+fn attack_a_thread_that_hangs_is_not_alive() {
+    let here = Surroundings::new("");
+    let program = Program::start(&here, &[("WATCHDOG_USEC", "200000")]);
+    program.hear("WATCHDOG=1");
+    assert_eq!(program.talk("hush"), "hush");
+    // Signs of life that were given before may still wait to be heard. In the time of two periods, at least
+    // one beat falls that is not given, and from the first of these on there is none.
+    program.signal(libc::SIGHUP);
+    program.hear("READY=1");
+    std::thread::sleep(Duration::from_millis(400));
+    program.signal(libc::SIGTERM);
+    let (status, log) = program.end_without("WATCHDOG=1");
+    assert!(status.success(), "{log}");
+    assert!(log.contains("event=silent") && log.contains("threads=echo-thread"), "{log}");
 }
 
 fn the_control_socket_does_what_it_is_told() {

@@ -162,6 +162,17 @@ impl Program {
         self.end()
     }
 
+    /// Waits for its end, until which it must not say these words to its service manager.
+    pub fn end_without(self, words: &str) -> (ExitStatus, String) {
+        loop {
+            let heard = self.hear("");
+            assert!(!heard.starts_with(words), "{heard}");
+            if heard.starts_with("STOPPING=1") {
+                return self.end();
+            }
+        }
+    }
+
     /// Waits for its end.
     pub fn end(mut self) -> (ExitStatus, String) {
         let mut log = String::new();

@@ -42,6 +42,10 @@ impl Validator {
         .map_err(|error| ServerError::System("start the thread of the validation", error))
     }
 
+    pub fn silent_threads(&self) -> Vec<String> {
+        self.room.as_ref().map_or_else(Vec::new, Validation::silent_threads)
+    }
+
     pub fn readings(&self) -> Vec<Metric> {
         let Some(room) = &self.room else { return Vec::new() };
         let Counts { asked: _, secure, insecure, bogus, unjudged, failures, chain_queries } = room.counts();

@@ -1,0 +1,127 @@
+//! Attacks on the server as a whole, with its threads and sockets.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+
+use super::*;
+use crate::log::Log;
+
+/// Nothing here takes so long but what never comes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `localhost A`, which is answered without asking, with the ID 1.
+const QUERY: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x09localhost\0\0\x01\0\x01";
+
+fn config(text: &str) -> Config {
+    let base = "threads = 2\nstream_threads = 2\nupstream.loop_probe = false\ncache.size_mib = 1\n";
+    Config::parse(&format!("{base}{text}"), "test.toml").unwrap()
+}
+
+fn start(text: &str) -> Server {
+    let config = config(text);
+    let services = Services { log: Log::start(&config.log).unwrap(), tap: None };
+    let on_end: OnEnd = Arc::new(|| {});
+    Server::start(&config, Vec::new(), &services, &on_end).unwrap()
+}
+
+fn until(what: &str, happened: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether the server answers at its first address over UDP and over TCP.
+fn answers(server: &Server) -> bool {
+    let (_, address) = server.addresses()[0];
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.send_to(QUERY, address).unwrap();
+    let over_udp = socket.recv(&mut [0; 512]).is_ok_and(|length| length > QUERY.len());
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&[&[0, QUERY.len() as u8], QUERY].concat()).unwrap();
+    over_udp && stream.read_exact(&mut [0; 40]).is_ok()
+}
+
+/// A configuration that is refused leaves the one before whole: also the cache that `flush` and `cache` are
+/// about, which the next good reload used to drop.
+#[test]
+fn a_reload_that_fails_changes_nothing() {
+    let good = "listen = ['127.0.0.1:0']\nupstreams = ['127.0.0.1:9']\n";
+    let mut server = start(good);
+    let (cache, addresses) = (server.cache().clone(), server.addresses().to_vec());
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap();
+    let bad = [
+        format!("listen = ['127.0.0.1:0', '{taken}']\nupstreams = ['127.0.0.2:9']\n"),
+        "listen = ['127.0.0.1:0']\nupstreams = ['127.0.0.2:9']\nupstream.source = ['192.0.2.53']\n"
+            .to_owned(),
+    ];
+    for text in &bad {
+        assert!(server.reload(&config(text)).is_err(), "{text}");
+        assert!(Arc::ptr_eq(&cache, server.cache()), "{text}");
+        assert_eq!(server.addresses(), addresses, "{text}");
+        assert!(answers(&server), "{text}");
+        server.reload(&config(good)).unwrap();
+        assert!(Arc::ptr_eq(&cache, server.cache()), "the cache stays after {text}");
+        assert!(answers(&server), "{text}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn strangers_are_turned_away_before_they_have_a_connection() {
+    let server = start("listen = ['127.0.0.1:0']\nupstreams = ['127.0.0.1:9']\nallow = ['192.0.2.0/24']\n");
+    let (_, address) = server.addresses()[0];
+    for _ in 0..10 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)));
+    }
+    let reading = |name: &str| {
+        let readings = server.readings();
+        readings.iter().find(|reading| reading.counter.name == name).unwrap().counter.value
+    };
+    until("all are counted", || reading("stream_strangers") == 10);
+    assert_eq!((reading("stream_connections_accepted"), server.stats().client_messages), (0, 0));
+    server.stop().unwrap();
+}
+
+#[test]
+fn all_threads_of_a_server_that_works_give_signs_of_life() {
+    let server = start("listen = ['127.0.0.1:0']\nupstreams = ['127.0.0.1:9']\n");
+    assert!(server.silent_threads().is_empty(), "nobody was asked before");
+    // Two workers, two threads of clients, and that of the upstream servers.
+    let all_answer = || server.silent_threads().is_empty();
+    until("all answer", all_answer);
+    until("all answer again", all_answer);
+    let names: Vec<&str> = server.workers.iter().map(|worker| worker.inbox.pulse.thread()).collect();
+    assert_eq!(names, ["dns64d-0", "dns64d-1"]);
+    server.stop().unwrap();
+}
+
+/// A worker that hangs is named from the second question on.
+#[test]
+fn a_worker_that_hangs_is_silent() {
+    let inbox = Inbox::new("dns64d-7").unwrap();
+    assert!(!inbox.is_silent());
+    assert!(inbox.is_silent() && inbox.is_silent());
+    let mut events = Vec::new();
+    inbox.take(&mut events);
+    assert!(matches!(events[..], [Event::GiveSign]), "it is asked once");
+    inbox.pulse.answer();
+    assert!(!inbox.is_silent());
+}
+
+#[test]
+fn forged_handshakes_leave_those_of_proven_addresses_alone() {
+    use streams::Gate;
+    let config = config("upstreams = ['127.0.0.1:9']\nlimits.handshakes_per_second = 1\n");
+    let gate = ConnectionGate::new(&config, [[1; 32], [2; 32]]);
+    let [client, other] = ["10.0.0.1", "10.0.1.1"].map(|text| text.parse().unwrap());
+    assert_eq!((0..100).filter(|_| gate.may_shake_hands(client, false)).count(), 2);
+    assert_eq!((0..100).filter(|_| gate.may_shake_hands(client, true)).count(), 2);
+    assert!(gate.may_shake_hands(other, true), "another network has its own");
+}
