@@ -18,10 +18,14 @@ fn config(text: &str) -> Config {
 }
 
 fn start(text: &str) -> Server {
+    start_with(text, Vec::new())
+}
+
+fn start_with(text: &str, given: Vec<GivenSocket>) -> Server {
     let config = config(text);
     let services = Services { log: Log::start(&config.log).unwrap(), tap: None };
     let on_end: OnEnd = Arc::new(|| {});
-    Server::start(&config, Vec::new(), &services, &on_end).unwrap()
+    Server::start(&config, given, &services, &on_end).unwrap()
 }
 
 fn until(what: &str, happened: impl Fn() -> bool) {
@@ -68,6 +72,27 @@ fn a_reload_that_fails_changes_nothing() {
         assert!(Arc::ptr_eq(&cache, server.cache()), "the cache stays after {text}");
         assert!(answers(&server), "{text}");
     }
+    server.stop().unwrap();
+}
+
+/// The service manager's sockets that a refused configuration wanted are there for the next one.
+#[test]
+fn a_reload_that_fails_closes_no_given_socket() {
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = udp.local_addr().unwrap();
+    let tcp = TcpListener::bind(address).unwrap();
+    // As long as the manager has them, too, nobody can open the address anew.
+    let (_manager_udp, _manager_tcp) = (udp.try_clone().unwrap(), tcp.try_clone().unwrap());
+    let given = |socket| GivenSocket { name: String::new(), address, socket };
+    let sockets = vec![given(sys::given::Socket::Udp(udp)), given(sys::given::Socket::Tcp(tcp))];
+    let mut server = start_with("listen = ['127.0.0.1:0']\nupstreams = ['127.0.0.1:9']\n", sockets);
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap();
+    let bad = format!("listen = ['{address}', '{taken}']\nupstreams = ['127.0.0.1:9']\n");
+    assert!(server.reload(&config(&bad)).is_err());
+    server.reload(&config(&format!("listen = ['{address}']\nupstreams = ['127.0.0.1:9']\n"))).unwrap();
+    assert_eq!(server.addresses()[0].1, address);
+    assert!(answers(&server));
     server.stop().unwrap();
 }
 
