@@ -113,7 +113,7 @@ impl Server {
             generation: 0,
             given,
         };
-        let adoptions = server.prepare(config, plan, shared, 0)?;
+        let adoptions = server.prepare(config, plan, &shared, 0)?;
         let parts = adoptions.into_iter().zip(rings).zip(inboxes.iter());
         for (number, ((first, rings), inbox)) in parts.enumerate() {
             match server.spawn(number, first, rings, inbox, services, on_end.clone()) {
@@ -150,7 +150,7 @@ impl Server {
         let mut given = given.map_err(|error| ServerError::System("duplicate a socket", error))?;
         let plan = Plan::open(config, &self.listening, self.workers.len(), &mut given)?;
         let (shared, gate, generation) = (self.shared_for(config)?, gate(config)?, self.generation + 1);
-        let adoptions = self.prepare(config, plan, shared.clone(), generation)?;
+        let adoptions = self.prepare(config, plan, &shared, generation)?;
         (self.given, self.shared, self.config, self.generation) = (given, shared, config.clone(), generation);
         self.streams.set_gate(gate);
         self.bypass.iter().for_each(Bypass::stop_repeating);
@@ -265,7 +265,7 @@ impl Server {
         &mut self,
         config: &Config,
         plan: Plan,
-        shared: Shared,
+        shared: &Shared,
         generation: u64,
     ) -> Result<Vec<NextGeneration>, ServerError> {
         let threads = plan.open.len();
