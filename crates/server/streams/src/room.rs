@@ -147,7 +147,8 @@ impl Drop for Streams {
 }
 
 impl SideThread {
-    /// Starts a thread that does `work`, and everything that its event loop is given, until it is told to end.
+    /// Starts a thread that does `work`, and everything that its event loop is given, until it is told to
+    /// end.
     fn start(name: String, work: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
         let event_loop = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (pulse, runtime) = (Pulse::new(&name), event_loop.handle().clone());

@@ -70,8 +70,8 @@ impl ClientSide {
         }
     }
 
-    /// Whether the client's network is within its rate; if not, the query has ended. Over a stream there is no
-    /// other transport to send the client to.
+    /// Whether the client's network is within its rate; if not, the query has ended. Over a stream there is
+    /// no other transport to send the client to.
     pub fn within_rate(
         &self,
         now_ns: u64,

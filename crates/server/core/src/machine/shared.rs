@@ -19,7 +19,8 @@ pub struct Shared {
     pub cache: Arc<Cache>,
     /// The clients' token buckets, where their rate is limited.
     pub buckets: Option<Arc<Buckets>>,
-    /// The same for queries over streams, whose addresses nobody can forge: forged datagrams leave them alone.
+    /// The same for queries over streams, whose addresses nobody can forge: forged datagrams leave them
+    /// alone.
     pub stream_buckets: Option<Arc<Buckets>>,
     /// Makes and checks server cookies.
     pub cookies: Arc<ServerCookies>,

@@ -1,5 +1,5 @@
-//! Attacks on other networks of clients: on their rate by streams and by forged datagrams, and on their queries
-//! by a flood of names that nobody answers.
+//! Attacks on other networks of clients: on their rate by streams and by forged datagrams, and on their
+//! queries by a flood of names that nobody answers.
 
 use dns64::wire::{Header, rcode};
 use server_core::client::{Client, StreamKind};
@@ -39,8 +39,8 @@ fn forged_datagrams_leave_the_streams_of_a_network_alone() {
     assert_eq!((Header::parse(&answer).unwrap().rcode(), truncated(&answer)), (rcode::NOERROR, false));
 }
 
-/// Names that nobody knows, asked for without end: the table of queries in flight fills up, and the flood gives
-/// up its own queries, not those of others.
+/// Names that nobody knows, asked for without end: the table of queries in flight fills up, and the flood
+/// gives up its own queries, not those of others.
 #[test]
 fn a_flood_of_names_does_not_push_out_the_queries_of_another_network() {
     let mut talk = Talk::new(settings_with(|settings| settings.in_flight = 8));

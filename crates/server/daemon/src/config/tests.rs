@@ -187,7 +187,8 @@ fn every_key_of_asking_caching_and_limits_is_read() {
          [local]\nipv4only = false\nipv4only_ttl_s = 8\nspecial_names = false\nminimal_any = false\n\
          [clients]\ncookies = false\nextended_errors = false\n\
          [limits]\nin_flight = 100\nudp_payload_octets = 1400\nconnections = 5\nconnections_per_network = 4\n\
-         connections_per_address = 2\nhandshakes_per_second = 6\npipelined = 3\nidle_ms = 2000\nqueries_per_second = 10\nburst = 11\nslip = 12\n",
+         connections_per_address = 2\nhandshakes_per_second = 6\n\
+         pipelined = 3\nidle_ms = 2000\nqueries_per_second = 10\nburst = 11\nslip = 12\n",
     );
     let Settings { allow, asking, caching, local, rate, upstreams, .. } = &config.settings;
     assert_eq!((config.threads, config.stream_threads), (3, 2));

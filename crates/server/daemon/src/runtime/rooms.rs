@@ -1,4 +1,5 @@
-//! The room of the streams: how many threads it has, how it hands messages to the threads, and what it knows of the upstream servers.
+//! The room of the streams: how many threads it has, how it hands messages to the threads of the machines,
+//! and what it knows of the upstream servers.
 
 use std::sync::Arc;
 

@@ -88,8 +88,8 @@ fn begin(thread: &runtime::Handle, session: Session, incoming: Incoming) {
     }
 }
 
-/// Takes a client in that may connect, if there is room. No state of a connection exists yet. A client that is
-/// not taken in hears nothing if it is a stranger, and otherwise that it is refused or has to prove its
+/// Takes a client in that may connect, if there is room. No state of a connection exists yet. A client that
+/// is not taken in hears nothing if it is a stranger, and otherwise that it is refused or has to prove its
 /// address.
 fn admit(
     room: &Arc<Context>,

@@ -174,10 +174,12 @@ proptest! {
             for (address, network) in &pool.networks {
                 prop_assert!(!network.places.is_empty());
                 prop_assert!(network.places.len() <= LIMITS.connections_per_network);
-                prop_assert!(pool.ranks.contains(&(network.places.len(), Reverse(network.changed), *address)));
+                let rank = (network.places.len(), Reverse(network.changed), *address);
+                prop_assert!(pool.ranks.contains(&rank));
             }
             prop_assert_eq!(pool.ranks.len(), pool.networks.len());
-            prop_assert_eq!(pool.networks.values().map(|own| own.places.len()).sum::<usize>(), pool.places.len());
+            let of_networks = pool.networks.values().map(|network| network.places.len());
+            prop_assert_eq!(of_networks.sum::<usize>(), pool.places.len());
         }
     }
 }
