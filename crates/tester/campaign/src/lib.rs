@@ -9,7 +9,6 @@ mod account;
 mod auth_probe;
 mod bench;
 pub mod certificate;
-mod checklist;
 mod detail;
 pub mod ladder;
 mod load_probe;

@@ -146,6 +146,7 @@ impl SearchOptions {
             repetitions: plan.repetitions,
             trial_s: plan.trial_ns as f64 / 1e9,
             settle_s: plan.settle_ns as f64 / 1e9,
+            listen_s: Some(plan.listen_ns as f64 / 1e9),
             width_pct: plan.width_pct,
             rate_range_qps: plan.range_qps,
             ..base
@@ -201,6 +202,7 @@ pub(crate) fn conduct(
         outputs,
     } = conduct;
     let discard = |_: &Failure| store.discard();
+    results.settings.questions = Some(target.workload.questions());
     results.settings.io = tester.io(&target).map_err(Failure::from).inspect_err(discard)?;
     let mut writing = outputs.begin(&mut target, &tester).inspect_err(discard)?;
     let directory = store.directory().to_path_buf();

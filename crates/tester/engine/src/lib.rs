@@ -5,6 +5,7 @@
 //! in a simulation.
 #![forbid(unsafe_code)]
 
+pub mod checklist;
 pub mod lane;
 pub mod matcher;
 pub mod pacer;

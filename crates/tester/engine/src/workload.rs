@@ -1,5 +1,6 @@
 //! The n-th query: its octets, and the answer expected for it.
 
+mod asked;
 mod names;
 mod options;
 pub mod question;
@@ -20,7 +21,7 @@ use options::OptRecord;
 pub use names::{Agent, Choice};
 pub use options::QueryOptions;
 pub use recorded::{ARENA_OCTETS_MAX, Arena, Feed, Feeds, Recording, shuffled};
-pub use types::{TYPES_MAX, TypeError, TypeMix, type_number};
+pub use types::{TYPES_MAX, TypeError, TypeMix, type_name, type_number};
 
 /// What to ask and what to expect.
 #[derive(Clone, Debug)]

@@ -13,6 +13,7 @@ mod load;
 pub mod machine;
 pub mod number;
 pub mod preflight;
+mod questions;
 pub mod random;
 mod results;
 pub mod statistics;
@@ -21,6 +22,7 @@ mod terms;
 
 pub use goals::{Goal, GoalResult, GoalSummary};
 pub use load::LoadModel;
+pub use questions::{FileQuestions, Questions};
 pub use results::*;
 pub use summary::{MedianInterval, Steadiness, Summary};
-pub use terms::{Cause, Kind, Level, LossPlace, SearchMode, Validity};
+pub use terms::{Cause, Kind, Level, LossPlace, NameChoice, SearchMode, Validity};

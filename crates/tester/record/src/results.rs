@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::goals::{Goal, GoalResult, GoalSummary};
 use crate::identifiers::Analysis;
 use crate::load::LoadModel;
+use crate::questions::Questions;
 use crate::summary::{Steadiness, Summary};
 use crate::terms::{Cause, Kind, Level, LossPlace, SearchMode, Validity};
 
@@ -154,6 +155,10 @@ pub struct Settings {
     pub timeout_s: f64,
     /// Pause between trials in seconds.
     pub settle_s: f64,
+    /// How long the Tester listened for answers after the last query of a trial that still missed some, in
+    /// seconds; absent in records of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen_s: Option<f64>,
     /// The search stops when its bracket is narrower than this share of its lower bound, in percent.
     pub width_pct: f64,
     /// Lowest and highest rate that the search may try, in q/s.
@@ -193,6 +198,9 @@ pub struct Settings {
     /// What was asked beside a AAAA query for each name, in words; empty if nothing.
     #[serde(default)]
     pub workload: String,
+    /// What the queries asked, as values; absent in records of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questions: Option<Questions>,
 }
 
 /// The self-test of RFC 8219 9.2.1: the Tester against itself.
@@ -645,7 +653,8 @@ pub struct Requirement {
     pub level: Level,
     /// What it asks, in our words.
     pub text: String,
-    /// `Some(true)` kept, `Some(false)` not kept, `None` does not apply here.
+    /// `Some(true)` kept, `Some(false)` not kept, `None` if it does not apply here or the record does not
+    /// tell.
     pub kept: Option<bool>,
     /// How, or why not.
     pub note: String,

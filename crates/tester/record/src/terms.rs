@@ -130,6 +130,24 @@ terms! {
 }
 
 terms! {
+    /// How the name of each query was chosen.
+    NameChoice {
+        /// Each name of the range once, in turn.
+        Each = "each",
+        /// Each name once, but for a share of the queries, which ask names that the server has cached.
+        Cached = "cached",
+        /// The names of the range over and over.
+        OverAndOver = "over_and_over",
+        /// By popularity (Zipf): popular names come again.
+        Zipf = "zipf",
+        /// A random label below the suffix for each query; no label comes twice.
+        RandomLabels = "random_labels",
+        /// As a file or a pipe has them.
+        File = "file",
+    }
+}
+
+terms! {
     /// How a rate was searched.
     SearchMode {
         /// Bisection, as RFC 8219 has it.

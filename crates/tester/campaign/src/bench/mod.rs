@@ -17,7 +17,7 @@ use super::loopback::Loopback;
 use super::progress::{Progress, Status, short_duration};
 use super::target::{Auth, Target};
 use super::tester::{MeasureError, Tester, TrialRun};
-use super::{Plan, Store, checklist};
+use super::{Plan, Store};
 use record::number::count as grouped;
 
 /// Everything a bench needs.
@@ -237,7 +237,7 @@ impl Bench<'_> {
     fn conclude(&self, results: &mut Results) {
         summarize_runs(results);
         results.bottleneck = engine::verdict::bottleneck(results);
-        results.checklist = checklist::checklist(results);
+        results.checklist = engine::checklist::checklist(results);
         results.verdict = None;
         results.verdict = Some(report::verdict(results));
     }

@@ -12,7 +12,8 @@ use std::path::Path;
 use record::identifiers::analyse;
 use record::{
     Answers, Attempt, BackgroundQueries, Bottleneck, CertificateUse, Disturbance, Dut, Experiments, Fact,
-    Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation, Results, Steadiness, Trial,
+    FileQuestions, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation, Questions, Results,
+    Steadiness, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -35,6 +36,9 @@ fn full() -> Results {
     let mut results: Results = serde_json::from_value(fixture("quick")).unwrap();
     results.observed = Some(analyse(&seen::queries(), 4000, Some(2000)));
     results.settings.goals = vec![Goal::default()];
+    results.settings.listen_s = Some(2.0);
+    results.settings.questions =
+        Some(Questions { file: Some(FileQuestions::default()), ..Questions::default() });
     results.goals = vec![GoalSummary::default()];
     results.dut =
         Dut { start_s: Some(0.1), start_memory_octets: Some(1), zone_names: Some(1), ..results.dut.clone() };

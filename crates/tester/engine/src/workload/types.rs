@@ -74,6 +74,12 @@ pub fn type_number(name: &str) -> Option<u16> {
     known.or_else(|| generic()?.parse().ok().filter(|number| *number > 0))
 }
 
+/// The name of a query type by its number; of one without a name `TYPE` and the number (RFC 3597 5).
+pub fn type_name(number: u16) -> String {
+    let known = NAMES.iter().find(|(_, known)| *known == number);
+    known.map_or_else(|| format!("TYPE{number}"), |(name, _)| (*name).to_owned())
+}
+
 /// Types and their shares, interleaved evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeMix {
@@ -124,8 +130,7 @@ impl fmt::Display for TypeMix {
         for (index, (qtype, end)) in self.parts[..usize::from(self.count)].iter().enumerate() {
             let share_pct = (end - before) as f64 / (1u64 << 32) as f64 * 100.0;
             before = *end;
-            let name = NAMES.iter().find(|(_, number)| number == qtype);
-            let name = name.map_or_else(|| format!("TYPE{qtype}"), |(name, _)| (*name).to_owned());
+            let name = type_name(*qtype);
             write!(f, "{}{name} {share_pct:.0} %", if index > 0 { " and " } else { "" })?;
         }
         Ok(())
