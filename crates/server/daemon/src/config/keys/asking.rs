@@ -32,7 +32,7 @@ keys! {
 keys! {
     /// How upstream servers are asked.
     "[upstream]" Upstream {
-        /// UDP source ports for each upstream server and thread; each takes 128 KiB for its IDs.
+        /// UDP source ports for each upstream server and thread; each is an open file.
         ports: Number<usize, 1, 1024> = 64;
         /// How long one try waits; at most `deadline_ms`.
         timeout_ms: Written<Number<u64, 1, 60_000>> = 800;
