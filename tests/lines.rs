@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Not written by hand: build output, captured octets and output, figures with the text around them.
-const SKIPPED: [&str; 11] = [
+const SKIPPED: [&str; 9] = [
     ".git",
     "target",
     "results",
@@ -17,8 +17,6 @@ const SKIPPED: [&str; 11] = [
     "fuzz/artifacts",
     "fuzz/seeds",
     "docs/performance",
-    "benches/dns64/template.md",
-    "benches/tester/template.md",
     "dist/dns64d.toml",
 ];
 

@@ -3,15 +3,13 @@
 //!
 //! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs
 //! root, two processors and the Debian packages nsd, knot, bind9 and yadifa, takes about 25 minutes, and
-//! writes Markdown.
+//! writes its record and the document.
 
-mod goals;
+mod certificate;
 mod load;
 mod place;
 mod rates;
 mod sizes;
-#[path = "../tester/table.rs"]
-mod table;
 #[path = "../tester/text.rs"]
 mod text;
 mod usage;
@@ -20,14 +18,18 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use figures::Program;
+use figures::auth::{Record, block};
 use load::Question;
 use place::{Placement, Subject};
 
 /// What was asked for on the command line.
 struct Arguments {
     rounds: usize,
-    /// The file whose text between the markers is replaced; `None`: standard output.
+    /// The document that is written, with its record beside it; `None`: standard output.
     out: Option<String>,
+    /// Only render the record beside the document.
+    render: bool,
     /// Peers load up to so many names, as a power of two.
     names_max_bits: u8,
     /// A certificate of the self-test.
@@ -40,7 +42,7 @@ struct Arguments {
 /// worth.
 const OTHER_ROUNDS_MAX: usize = 1;
 const SECTIONS: [&str; 3] = ["rates", "types", "sizes"];
-const USAGE: &str = "usage: [--rounds N] [--quick] [--names-max 2^16..2^27] [--certificate FILE] [--out FILE] [rates|types|sizes]...";
+const USAGE: &str = "usage: [--rounds N] [--quick] [--names-max 2^16..2^27] [--certificate FILE] [--out FILE [--render]] [rates|types|sizes]...";
 
 fn main() -> ExitCode {
     match arguments().and_then(|arguments| run(&arguments)) {
@@ -53,8 +55,14 @@ fn main() -> ExitCode {
 }
 
 fn arguments() -> io::Result<Arguments> {
-    let mut arguments =
-        Arguments { rounds: 3, out: None, names_max_bits: 20, certificate: None, sections: Vec::new() };
+    let mut arguments = Arguments {
+        rounds: 3,
+        out: None,
+        render: false,
+        names_max_bits: 20,
+        certificate: None,
+        sections: Vec::new(),
+    };
     let wrong = |word: &str| io::Error::other(format!("'{word}': {USAGE}"));
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -67,6 +75,7 @@ fn arguments() -> io::Result<Arguments> {
                 arguments.rounds = value()?.parse().ok().filter(|&n| n > 0).ok_or_else(|| wrong(&word))?;
             }
             "--out" => arguments.out = Some(value()?),
+            "--render" => arguments.render = true,
             "--names-max" => {
                 let bits = value()?.trim_start_matches("2^").parse().ok();
                 arguments.names_max_bits =
@@ -81,6 +90,9 @@ fn arguments() -> io::Result<Arguments> {
 }
 
 fn run(arguments: &Arguments) -> io::Result<()> {
+    if arguments.render {
+        return text::render(arguments.out.as_deref(), block);
+    }
     let place = Placement::new()?;
     let wanted = |section: &str| {
         arguments.sections.is_empty() || arguments.sections.iter().any(|wanted| wanted == section)
@@ -97,38 +109,26 @@ fn run(arguments: &Arguments) -> io::Result<()> {
             sizes::round(&place, &mut sizes)?;
         }
     }
-    let mut out = format!("{}\n", conditions(&place, arguments.rounds));
-    if wanted("rates") {
-        out += &format!("## Answered queries, one worker\n\n{}\n", rates::rendered(&aaaa));
-    }
-    if wanted("types") {
-        out += &format!("## Half of the answers are NODATA\n\n{}\n", rates::rendered(&half));
-    }
-    if wanted("sizes") {
-        out += &format!("## Start and memory\n\n{}\n", sizes::rendered(&sizes));
-    }
-    let goals = goals::rendered(&aaaa, &sizes, arguments.certificate.as_deref())?;
-    out += &format!("## The goals, and how far they are reached\n\n{goals}");
-    text::write(arguments.out.as_deref(), &out)
+    let certificate = arguments.certificate.as_deref().map(certificate::read).transpose()?;
+    let record = Record {
+        origin: text::origin(),
+        programs: programs(&place),
+        rounds: arguments.rounds,
+        other_rounds: arguments.rounds.min(OTHER_ROUNDS_MAX),
+        receive_buffers: place.receive_buffers(),
+        aaaa: aaaa.into_iter().map(|row| row.measured).collect(),
+        half_nodata: half.into_iter().map(|row| row.measured).collect(),
+        sizes: sizes.into_iter().map(|row| row.measured).collect(),
+        certificate,
+        missing: Subject::ALL.into_iter().filter_map(|subject| place.missing(subject)).collect(),
+    };
+    text::write(arguments.out.as_deref(), &record, block)
 }
 
-/// The machine and the programs, in one paragraph.
-fn conditions(place: &Placement, rounds: usize) -> String {
-    let peers: Vec<String> = Subject::ALL
-        .into_iter()
-        .filter(|subject| !subject.is_ours())
-        .map(|subject| format!("{} {}", subject.name(), place.version(subject)))
-        .collect();
-    let missing: Vec<String> =
-        Subject::ALL.into_iter().filter_map(|subject| place.missing(subject)).collect();
-    let missing =
-        if missing.is_empty() { String::new() } else { format!(" SKIPPED: {}.", missing.join("; ")) };
-    format!(
-        "{}; sextant {}, {}. Median (lowest-highest) of {rounds} rounds; of \
-         the loss-free rate, other types, start and memory of {}.{missing}\n",
-        text::machine(),
-        env!("CARGO_PKG_VERSION"),
-        peers.join(", "),
-        rounds.min(OTHER_ROUNDS_MAX),
-    )
+/// The servers with their versions, the AuthDNS once.
+fn programs(place: &Placement) -> Vec<Program> {
+    let peers = Subject::ALL.into_iter().filter(|subject| !subject.is_ours());
+    let peers = peers.map(|subject| Program { name: subject.name(), version: place.version(subject) });
+    let ours = Program { name: "sextant".into(), version: env!("CARGO_PKG_VERSION").into() };
+    std::iter::once(ours).chain(peers).collect()
 }

@@ -1,5 +1,6 @@
 //! Where it is measured: a lab of namespaces, the servers in it, and what they cost.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -22,6 +23,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use sys::bpf::Attached;
 
 use crate::usage::Usage;
+use figures::auth::Buffer;
 
 /// The processor of the server: Knot pins its first worker here, whatever it is told.
 pub const SERVER_CPU: usize = 0;
@@ -31,7 +33,8 @@ pub const TESTER_CPU: usize = 1;
 const PORT: u16 = 5300;
 /// The name of the zone.
 const SUFFIX: &str = "dns64perf.test";
-/// Socket buffers that every server asks for, in octets; as root they get them.
+/// The socket buffers that servers are told to ask for where they can be told, in octets. What they have is
+/// read back ([`Placement::receive_buffers`]).
 const BUFFER_OCTETS: u64 = 8 << 20;
 
 /// A server with one worker.
@@ -59,7 +62,7 @@ impl Subject {
     /// The name in tables.
     pub fn name(self) -> String {
         match self {
-            Self::Ours(io) => format!("sextant auth --io {io}"),
+            Self::Ours(io) => figures::auth::ours(io),
             Self::Peer("nsd") => "NSD".into(),
             Self::Peer("knot") => "Knot".into(),
             Self::Peer("knot-xdp") => "Knot, AF_XDP".into(),
@@ -112,7 +115,9 @@ pub struct Placement {
     pub server: SocketAddr,
     /// Set by Ctrl-C, so that lab, servers and files go.
     stop: Arc<AtomicBool>,
-    written: std::cell::RefCell<HashMap<Content, PathBuf>>,
+    written: RefCell<HashMap<Content, PathBuf>>,
+    /// The smallest receive buffers that were read, in octets.
+    buffers: RefCell<HashMap<Subject, u64>>,
 }
 
 /// A server at work; dropped, it ends and its XDP program goes.
@@ -137,7 +142,7 @@ impl Placement {
         let directory = tempfile::tempdir()?;
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
         let server = (lab.end(Role::Dut, Role::Tester).ipv4, PORT).into();
-        Ok(Self { lab, directory, server, stop, written: Default::default() })
+        Ok(Self { lab, directory, server, stop, written: RefCell::default(), buffers: RefCell::default() })
     }
 
     /// Whether it goes on.
@@ -188,7 +193,7 @@ impl Placement {
             cores: vec![SERVER_CPU],
             namespace: Some(self.lab.namespace(Role::Dut)),
             asked_from: Some(self.lab.namespace(Role::Tester)),
-            // For socket buffers of one size, and for XDP.
+            // For large socket buffers, and for XDP.
             as_root: true,
             patience,
         };
@@ -208,8 +213,21 @@ impl Placement {
         };
         // Made first, so that what a server leaves behind when it fails goes too.
         let mut running = Running { place: self, subject, peer: None };
-        running.peer = Some(peer.map_err(io::Error::other)?);
+        let peer = peer.map_err(io::Error::other)?;
+        if let Some(octets) = lab::observe::receive_buffer_of(peer.pid(), PORT) {
+            let mut buffers = self.buffers.borrow_mut();
+            let smallest = buffers.entry(subject).or_insert(octets);
+            *smallest = octets.min(*smallest);
+        }
+        running.peer = Some(peer);
         Ok(running)
+    }
+
+    /// The smallest receive buffer that each server was seen with.
+    pub fn receive_buffers(&self) -> Vec<Buffer> {
+        let buffers = self.buffers.borrow();
+        let of = |subject: Subject| Some(Buffer { server: subject.name(), octets: *buffers.get(&subject)? });
+        Subject::ALL.into_iter().filter_map(of).collect()
     }
 
     fn our_arguments(&self, io: &str, content: Content) -> Vec<OsString> {

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use crate::load::{Generator, Load, Question, Told};
 use crate::place::{Content, Placement, Running, Subject};
-use crate::table::{Sample, table};
+use figures::auth::Rates;
 
 /// Names of the zone where they can be asked over and over: 65,536.
 const NAMES_BITS: u8 = 16;
-/// Names where each is asked once: enough for a trial of a server that loads them, and of one that does not.
+/// Names where each is asked once: the same for servers that are compared. A server in the kernel answers
+/// more in a trial than any of the others could load.
 const ONCE_BITS: u8 = 21;
-const ONCE_BITS_OURS: u8 = 24;
+const ONCE_BITS_KERNEL: u8 = 24;
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Length of a trial under overload, and of one that shall be loss-free, in seconds.
@@ -30,16 +31,11 @@ const ATTEMPTS: usize = 2;
 
 /// A server, asked by a generator, over all rounds.
 pub struct Row {
-    /// The server.
-    pub subject: Subject,
+    subject: Subject,
     generator: Generator,
     question: Question,
-    /// The most that were answered, whatever was asked, in q/s.
-    pub peak_qps: Sample,
-    loss_free_qps: Sample,
-    process_us: Sample,
-    core_us: Sample,
-    both_us: Sample,
+    /// What was measured.
+    pub measured: Rates,
 }
 
 /// The servers with the generators that each is asked by.
@@ -67,46 +63,25 @@ pub fn round(place: &Placement, rows: &mut [Row]) -> io::Result<()> {
     for row in rows.iter_mut().filter(|row| place.missing(row.subject).is_none()) {
         let server = place.start(row.subject, row.content(), PATIENCE)?;
         row.measure(place, &server)?;
-        eprintln!("{}", row.cells().join(", "));
+        eprintln!("{}", row.in_words());
     }
     Ok(())
 }
 
-/// The table of some rows.
-pub fn rendered(rows: &[Row]) -> String {
-    let head = [
-        "server",
-        "asked by",
-        "names",
-        "most answered, 1000 q/s",
-        "99.9 % answered, 1000 q/s",
-        "its processes, µs per answer",
-        "its processor, µs per answer",
-        "both processors, µs per answer",
-    ];
-    table(&head, &rows.iter().map(Row::cells).collect::<Vec<_>>())
-}
-
 impl Row {
     fn new(subject: Subject, generator: Generator, question: Question) -> Self {
-        let sample = Sample::default;
-        Self {
-            subject,
-            generator,
-            question,
-            peak_qps: sample(),
-            loss_free_qps: sample(),
-            process_us: sample(),
-            core_us: sample(),
-            both_us: sample(),
-        }
+        let mut row = Self { subject, generator, question, measured: Rates::default() };
+        row.measured.server = subject.name();
+        row.measured.generator = generator.name().into();
+        row.measured.names_bits = row.content().names_bits;
+        row
     }
 
     fn content(&self) -> Content {
-        let names_bits = match (self.generator.repeats(), self.subject.is_ours()) {
+        let names_bits = match (self.generator.repeats(), self.subject) {
             (true, _) => NAMES_BITS,
-            (false, false) => ONCE_BITS,
-            (false, true) => ONCE_BITS_OURS,
+            (false, Subject::Ours("kernel")) => ONCE_BITS_KERNEL,
+            (false, _) => ONCE_BITS,
         };
         Content { names_bits, aaaa_share: self.question.aaaa_share() }
     }
@@ -124,12 +99,12 @@ impl Row {
 
     fn measure(&mut self, place: &Placement, server: &Running<'_>) -> io::Result<()> {
         let peak = self.peak(place, server)?;
-        self.peak_qps.push(peak.answered_qps);
-        self.process_us.push(peak.process_us);
-        self.core_us.push(peak.core_us);
-        self.both_us.push(peak.both_us);
-        if self.question == Question::Aaaa && self.loss_free_qps.is_empty() {
-            self.loss_free_qps.push(self.loss_free(place, server, peak.answered_qps)?);
+        self.measured.peak_qps.push(peak.answered_qps);
+        self.measured.process_us.push(peak.process_us);
+        self.measured.core_us.push(peak.core_us);
+        self.measured.both_us.push(peak.both_us);
+        if self.question == Question::Aaaa && self.measured.loss_free_qps.is_empty() {
+            self.measured.loss_free_qps.push(self.loss_free(place, server, peak.answered_qps)?);
         }
         Ok(())
     }
@@ -138,8 +113,11 @@ impl Row {
     fn peak(&self, place: &Placement, server: &Running<'_>) -> io::Result<Told> {
         const GROWTH: f64 = 1.35;
         const GAIN: f64 = 1.03;
-        let mut rate_qps =
-            if self.peak_qps.median() > 0.0 { self.peak_qps.median() * 0.9 } else { START_QPS };
+        let mut rate_qps = if self.measured.peak_qps.median() > 0.0 {
+            self.measured.peak_qps.median() * 0.9
+        } else {
+            START_QPS
+        };
         let (mut best, mut without_gain) = (Told::default(), 0);
         for _ in 0..PEAK_TRIALS_MAX {
             if without_gain >= 2 {
@@ -183,56 +161,9 @@ impl Row {
         Ok(low)
     }
 
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.subject.name(),
-            self.generator.name().into(),
-            format!("2^{}", self.content().names_bits),
-            self.peak_qps.thousands(),
-            self.loss_free_qps.thousands(),
-            self.process_us.decimals(2),
-            self.core_us.decimals(2),
-            self.both_us.decimals(2),
-        ]
-    }
-}
-
-/// How many times as fast a server is as another: the best medians of both, over their generators; of two
-/// servers on sockets the worst ratio, over the generators that asked both, for what favours joined packets
-/// is the client's gift. `None` where one was not measured.
-pub fn ratio(rows: &[Row], ours: Subject, theirs: Subject) -> Option<Ratio> {
-    let by = |subject: Subject| {
-        rows.iter().filter(move |row| row.subject == subject && row.peak_qps.median() > 0.0)
-    };
-    let best = |subject| by(subject).max_by(|a, b| a.peak_qps.median().total_cmp(&b.peak_qps.median()));
-    let pairs: Vec<(&Row, &Row)> = if ours.is_xdp() || theirs.is_xdp() {
-        best(ours).zip(best(theirs)).into_iter().collect()
-    } else {
-        by(ours)
-            .flat_map(|a| by(theirs).filter(|b| b.generator == a.generator).map(move |b| (a, b)))
-            .collect()
-    };
-    let ratios = pairs.into_iter().map(|(a, b)| Ratio {
-        ours_qps: a.peak_qps.median(),
-        theirs_qps: b.peak_qps.median(),
-        generator: a.generator.name(),
-    });
-    ratios.min_by(|a, b| a.times().total_cmp(&b.times()))
-}
-
-/// Two rates of answers.
-pub struct Ratio {
-    /// Ours in q/s.
-    pub ours_qps: f64,
-    /// The other's in q/s.
-    pub theirs_qps: f64,
-    /// Who asked ours.
-    pub generator: &'static str,
-}
-
-impl Ratio {
-    /// Ours as a multiple of the other's.
-    pub fn times(&self) -> f64 {
-        self.ours_qps / self.theirs_qps
+    fn in_words(&self) -> String {
+        let Rates { server, generator, peak_qps, loss_free_qps, both_us, .. } = &self.measured;
+        let (peak, loss_free, us) = (peak_qps.thousands(), loss_free_qps.thousands(), both_us.decimals(2));
+        format!("{server}, {generator}: {peak} thousand q/s, 99.9 % of {loss_free}, {us} us")
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use crate::table::Sample;
+use figures::Sample;
+use figures::dns64::{self, Costs, Latencies, Rates, SHARES_PCT, Shares, Sizes};
 
 /// Which names are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,8 +19,6 @@ pub struct Cell {
 pub const MISSES: Cell = Cell { cached_pct: 0, aaaa_pct: 0 };
 /// All names are cached, none has a AAAA record.
 pub const HITS: Cell = Cell { cached_pct: 100, aaaa_pct: 0 };
-/// The shares of both axes of the table.
-pub const SHARES_PCT: [u8; 3] = [0, 50, 100];
 /// The loads that latency is measured at, in percent of a server's own rate.
 pub const LOADS_PCT: [u8; 3] = [10, 50, 90];
 
@@ -52,6 +51,8 @@ pub enum Figure {
 #[derive(Debug, Default)]
 pub struct Book {
     figures: BTreeMap<(&'static str, Figure), (Sample, Sample)>,
+    /// The smallest receive buffers in octets.
+    buffers: BTreeMap<&'static str, u64>,
     failures: BTreeMap<&'static str, String>,
 }
 
@@ -63,18 +64,83 @@ impl Book {
         steal.push(steal_pct);
     }
 
+    /// Writes down the smallest receive buffer of a server's sockets, in octets; that of its worst start
+    /// counts.
+    pub fn buffer(&mut self, server: &'static str, octets: u64) {
+        let smallest = self.buffers.entry(server).or_insert(octets);
+        *smallest = octets.min(*smallest);
+    }
+
     /// Writes down that a server could not be measured to the end.
     pub fn fail(&mut self, server: &'static str, why: &dyn Display) {
         self.failures.insert(server, why.to_string());
     }
 
+    /// The figures of a server for the record, those of two cores if they are wanted.
+    pub fn server(&self, name: &'static str, version: String, two_cores: bool) -> dns64::Server {
+        dns64::Server {
+            name: name.into(),
+            version,
+            receive_buffer_octets: self.buffers.get(name).copied(),
+            one_core: self.rates(name, 1),
+            two_cores: two_cores.then(|| self.rates(name, 2)),
+            costs: self.costs(name),
+            latencies: LOADS_PCT.map(|load_pct| self.latencies(name, load_pct)).into(),
+            sizes: self.sizes(name),
+            shares: SHARES_PCT.map(|cached_pct| self.shares(name, cached_pct)).into(),
+        }
+    }
+
+    fn rates(&self, name: &str, cores: usize) -> Rates {
+        let figures = [Figure::Rate(cores), Figure::Most(cores, MISSES), Figure::Most(cores, HITS)];
+        let [rfc8219_qps, misses_qps, hits_qps] = figures.map(|figure| self.values(name, figure));
+        Rates { rfc8219_qps, misses_qps, hits_qps, steal_pct: self.steal(name, &figures) }
+    }
+
+    fn costs(&self, name: &str) -> Costs {
+        let figures = [
+            Figure::CpuAt(50),
+            Figure::Cpu(1, MISSES),
+            Figure::Core(1, MISSES),
+            Figure::Cpu(1, HITS),
+            Figure::Core(1, HITS),
+        ];
+        let [miss_half_us, miss_us, miss_processor_us, hit_us, hit_processor_us] =
+            figures.map(|figure| self.values(name, figure));
+        let steal_pct = self.steal(name, &figures);
+        Costs { miss_half_us, miss_us, miss_processor_us, hit_us, hit_processor_us, steal_pct }
+    }
+
+    fn latencies(&self, name: &str, load_pct: u8) -> Latencies {
+        let figures = [0, 1, 2].map(|at| Figure::Latency(load_pct, at));
+        let [p50_us, p99_us, p999_us] = figures.map(|figure| self.values(name, figure));
+        let rate_qps = self.values(name, Figure::LatencyRate(load_pct));
+        Latencies { load_pct, rate_qps, p50_us, p99_us, p999_us, steal_pct: self.steal(name, &figures) }
+    }
+
+    fn sizes(&self, name: &str) -> Sizes {
+        let figures = [Figure::Start, Figure::MemoryEmpty, Figure::MemoryFull];
+        let [start_s, empty_mib, full_mib] = figures.map(|figure| self.values(name, figure));
+        Sizes { start_s, empty_mib, full_mib, steal_pct: self.steal(name, &figures) }
+    }
+
+    fn shares(&self, name: &str, cached_pct: u8) -> Shares {
+        let cells = SHARES_PCT.map(|aaaa_pct| Cell { cached_pct, aaaa_pct });
+        let cell = |cell| dns64::Cell {
+            answered_qps: self.values(name, Figure::Most(1, cell)),
+            cpu_us: self.values(name, Figure::Cpu(1, cell)),
+        };
+        let steal_pct = self.steal(name, &cells.map(|cell| Figure::Most(1, cell)));
+        Shares { cached_pct, cells: cells.map(cell).into(), steal_pct }
+    }
+
     /// What was measured; empty if nothing was.
-    pub fn values(&self, server: &str, figure: Figure) -> Sample {
+    fn values(&self, server: &str, figure: Figure) -> Sample {
         self.pair(server, figure).0
     }
 
     /// The steal during all of these figures.
-    pub fn steal(&self, server: &str, figures: &[Figure]) -> Sample {
+    fn steal(&self, server: &str, figures: &[Figure]) -> Sample {
         let mut all = Sample::default();
         for figure in figures {
             let (low, high) = self.pair(server, *figure).1.range();

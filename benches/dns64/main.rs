@@ -1,18 +1,16 @@
 //! dns64d beside the other DNS64 servers, in one lab and one run: `make bench-dns64`.
 //!
 //! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs
-//! root, two processors and the servers' packages, takes 15 to 20 minutes, and writes Markdown after every
-//! server, so that a run that ends early has told what it measured. Whatever [`lab::peers::all`] lists is
-//! measured, dns64d in both its ways.
+//! root, two processors and the servers' packages, and takes 15 to 20 minutes. It writes its record and the
+//! document after every server, so that a run that ends early has told what it measured. Whatever
+//! [`lab::peers::all`] lists is measured, dns64d in both its ways.
 
 mod book;
+mod names;
 mod options;
 mod place;
 mod profile;
-mod render;
 mod session;
-#[path = "../tester/table.rs"]
-mod table;
 #[path = "../tester/text.rs"]
 mod text;
 mod trial;
@@ -21,7 +19,8 @@ use std::io;
 use std::process::ExitCode;
 
 use book::Book;
-use lab::peers;
+use figures::dns64::{Record, block};
+use lab::peers::{self, Server};
 use options::Options;
 use place::Placement;
 use session::Session;
@@ -47,12 +46,15 @@ fn run(options: &Options) -> io::Result<()> {
     if let Some(picture) = &options.profile {
         profile::check()?;
         let ours = peers::find("dns64d").map_err(io::Error::other)?;
-        return profile::run(&mut Placement::new(options.io)?, ours, picture);
+        return profile::run(&mut Placement::new(options)?, ours, picture);
     }
-    let mut place = Placement::new(options.io)?;
+    if options.render {
+        return text::render(options.out.as_deref(), block);
+    }
+    let mut place = Placement::new(options)?;
     let mut book = Book::default();
     let write = |place: &Placement, book: &Book| match &options.out {
-        Some(out) => text::fill(include_str!("template.md"), out, &render::all(place, options, book)),
+        Some(out) => text::write(Some(out), &record(place, options, book), block),
         None => Ok(()),
     };
     for round in 1..=options.rounds {
@@ -75,7 +77,27 @@ fn run(options: &Options) -> io::Result<()> {
         }
     }
     if options.out.is_none() {
-        println!("{}", render::all(&place, options, &book));
+        println!("{}", block(&record(&place, options, &book)));
     }
     Ok(())
+}
+
+/// All that was measured, with the machine, the programs and the trials.
+fn record(place: &Placement, options: &Options, book: &Book) -> Record {
+    let version = |server: &Server| peers::version(server).unwrap_or_else(|error| error.to_string());
+    let server = |server: &&'static Server| book.server(server.name, version(server), options.two_cores);
+    Record {
+        origin: text::origin(),
+        io: place.in_words(),
+        names_equally_long: !options.random_lengths,
+        rounds: options.rounds,
+        search_s: options.search.as_secs_f64(),
+        latency_s: options.latency.as_secs_f64(),
+        cell_s: options.cell.as_secs_f64(),
+        two_cores_shared: place.shares(2),
+        servers: options.servers.iter().map(server).collect(),
+        missing: options.missing.clone(),
+        failures: book.failures().collect(),
+        second_method: Vec::new(),
+    }
 }

@@ -15,10 +15,14 @@ pub struct Options {
     pub servers: Vec<&'static Server>,
     /// Servers that were left out, and why.
     pub missing: Vec<String>,
-    /// The file that is written; `None`: standard output.
+    /// The document that is written, with its record beside it; `None`: standard output.
     pub out: Option<String>,
     /// Only profile dns64d, into this file.
     pub profile: Option<PathBuf>,
+    /// Only render the record beside the document.
+    pub render: bool,
+    /// Whether names have random lengths, so that queries cannot be joined.
+    pub random_lengths: bool,
     /// How the queries leave.
     pub io: Backend,
     /// Whether two cores are measured, too.
@@ -33,7 +37,7 @@ pub struct Options {
     pub width_pct: f64,
 }
 
-const USAGE: &str = "usage: [--quick] [--rounds N] [--peers NAME,NAME...] [--io udp|gso|xdp] [--one-core] [--out FILE | --profile FILE.svg]";
+const USAGE: &str = "usage: [--quick] [--rounds N] [--peers NAME,NAME...] [--io udp|gso|xdp] [--one-core] [--random-lengths] [--out FILE [--render] | --profile FILE.svg]";
 /// Rounds of a whole run.
 const ROUNDS: usize = 3;
 
@@ -49,6 +53,8 @@ impl Options {
             missing: Vec::new(),
             out: None,
             profile: None,
+            render: false,
+            random_lengths: false,
             io: Backend::Udp,
             two_cores: true,
             search: Duration::from_secs(1),
@@ -64,6 +70,8 @@ impl Options {
                 "--bench" => {}
                 "--quick" => options.make_quick(),
                 "--one-core" => options.two_cores = false,
+                "--random-lengths" => options.random_lengths = true,
+                "--render" => options.render = true,
                 "--profile" => options.profile = Some(value()?.into()),
                 "--out" => options.out = Some(value()?),
                 "--rounds" => {
@@ -80,7 +88,7 @@ impl Options {
                 other => return Err(wrong(format!("'{other}' is no option"))),
             }
         }
-        if options.profile.is_none() {
+        if options.profile.is_none() && !options.render {
             options.leave_out_missing()?;
         }
         Ok(options)

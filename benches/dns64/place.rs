@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use authdns::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
+use authdns::{Authority, AuthorityConfig, Io, Rules, Zone, ZoneConfig};
 use campaign::{
     Auth, BackendChoice, DUT_PORT, Loopback, PathChoice, SECOND_NS, Site, Target, Tester, loop_back,
 };
@@ -21,6 +21,8 @@ use lab::peers::{self, PeerSettings, Probe, RunningPeer, Server};
 use measurer::transport::{Backend, Sources};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use sys::bpf::Attached;
+
+use crate::options::Options;
 
 /// Source ports of the Tester: as many clients.
 const SOURCE_PORTS: usize = 64;
@@ -55,7 +57,8 @@ impl Placement {
     ///
     /// # Errors
     /// No privileges, one processor, or a back-end that does not run here.
-    pub fn new(io: Backend) -> io::Result<Self> {
+    pub fn new(options: &Options) -> io::Result<Self> {
+        let (io, random_lengths) = (options.io, options.random_lengths);
         sys::process::raise_file_limit();
         let stop = stop_on_signals()?;
         let (site, _) = Site::make(PathChoice::Lab)?;
@@ -64,10 +67,11 @@ impl Placement {
             return Err(io::Error::other("two processors are needed, one of them for the Tester"));
         };
         let mut tester = tester(io, last, &stop);
-        let target = target((site.dut(), DUT_PORT).into())?;
+        let target = target((site.dut(), DUT_PORT).into(), random_lengths)?;
         let wanted = BackendChoice {
             backends: vec![io],
-            auth_ios: vec![Io::Kernel, Io::Xdp, Io::Udp],
+            // The program in the kernel answers names of one length.
+            auth_ios: if random_lengths { vec![Io::Udp] } else { vec![Io::Kernel, Io::Xdp, Io::Udp] },
             auth_threads: None,
             notes: Vec::new(),
         };
@@ -98,6 +102,11 @@ impl Placement {
             self.tester.backend.name(),
             self.auth_io
         )
+    }
+
+    /// Whether names have random lengths.
+    pub fn random_lengths(&self) -> bool {
+        self.target.workload.variation.any_response
     }
 
     /// Whether a server with so many cores has that of the Tester, too.
@@ -165,6 +174,7 @@ impl Placement {
             negative_ttl_s: TTL_S,
             aaaa_share_percent: aaaa_pct,
             aaaa_prefix: native_prefix()?,
+            rules: Rules { short: self.random_lengths(), ..Rules::default() },
             ..ZoneConfig::default()
         };
         let zone = Arc::new(Zone::new(zone).map_err(io::Error::other)?);
@@ -205,7 +215,7 @@ fn tester(backend: Backend, cpu: usize, stop: &Arc<AtomicBool>) -> Tester {
     }
 }
 
-fn target(server: SocketAddr) -> io::Result<Target> {
+fn target(server: SocketAddr, random_lengths: bool) -> io::Result<Target> {
     // Enough names that no closed loop comes round to those it has asked.
     let names: NameSpace = "16.0.0.0/4".parse().map_err(io::Error::other)?;
     let workload = WorkloadSpec {
@@ -215,7 +225,7 @@ fn target(server: SocketAddr) -> io::Result<Target> {
         prefix: "2001:db8:64::/96".parse().map_err(io::Error::other)?,
         native: None,
         edns_octets: None,
-        variation: Variation::default(),
+        variation: Variation { any_response: random_lengths, ..Variation::default() },
     };
     Ok(Target {
         server,
@@ -223,7 +233,8 @@ fn target(server: SocketAddr) -> io::Result<Target> {
         timeout_ns: TIMEOUT_NS,
         listen_ns: TIMEOUT_NS,
         limits: Limits::for_timeout(TIMEOUT_NS),
-        validity: Validity::Strict,
+        // Which name a recorded query asks is not known: then any answer record of a NOERROR response counts.
+        validity: if random_lengths { Validity::Compat } else { Validity::Strict },
         load: Model::Constant,
         pid: None,
         log: false,

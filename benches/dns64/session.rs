@@ -3,12 +3,14 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use campaign::DUT_PORT;
 use engine::search::{Mode, Next, Point, SearchSpec, TrialInput, bracket, next};
+use figures::dns64::SHARES_PCT;
 use lab::observe::ProcessCounters;
 use lab::peers::Server;
 use record::limits::VOIDS_IN_A_ROW;
 
-use crate::book::{Book, Cell, Figure, HITS, LOADS_PCT, MISSES, SHARES_PCT};
+use crate::book::{Book, Cell, Figure, HITS, LOADS_PCT, MISSES};
 use crate::options::Options;
 use crate::place::Placement;
 use crate::trial::{Ask, Told};
@@ -43,6 +45,9 @@ impl Session<'_> {
     /// It did not start, died, gave no right answer, or somebody ended the run.
     pub fn run(mut self) -> io::Result<()> {
         let mut running = self.place.start(self.server, self.cores)?;
+        if let Some(octets) = lab::observe::receive_buffer_of(running.pid(), DUT_PORT) {
+            self.book.buffer(self.server.name, octets);
+        }
         if self.cores == 1 {
             let memory = ProcessCounters::of(running.pid()).map_or(0, |counters| counters.memory_octets());
             self.note(Figure::Start, running.start.as_secs_f64(), 0.0);

@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use engine::pacer::Model;
 use engine::search::{Point, TrialInput};
-use engine::trial::Validity;
 use engine::workload::Choice;
 use lab::observe::Observer;
 use record::Outcome;
 
 use crate::book::Cell;
+use crate::names::recorded;
 use crate::place::{Placement, native_prefix};
 
 /// Names that are cached, where some shall be.
 const HOT_NAMES: u32 = 1000;
 /// Queries that a closed loop keeps outstanding.
 pub const WINDOW: u32 = 256;
+/// A closed loop of names of random lengths begins again after so many queries for each second, in q/s: more
+/// than any server here answers.
+const CLOSED_QPS_MAX: u64 = 400_000;
 
 /// What is asked, and how.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +65,15 @@ impl Ask {
         target.load =
             if self.rate_qps.is_some() { Model::Constant } else { Model::Window { queries: WINDOW } };
         target.workload.native = if aaaa_pct > 0 { Some((aaaa_pct, native_prefix()?)) } else { None };
-        if cached_pct > 0 {
+        let random_lengths = target.workload.variation.any_response;
+        let first_name = tester.next_name;
+        let mut names = 0;
+        if random_lengths {
+            let queries = (self.rate_qps.unwrap_or(CLOSED_QPS_MAX) as f64 * self.length.as_secs_f64()) as u64;
+            let hot = (cached_pct, HOT_NAMES.into());
+            (target.workload.variation.choice, names) =
+                recorded(&target.workload, first_name, queries + 1, hot)?;
+        } else if cached_pct > 0 {
             target.workload.variation.choice = Choice::Cached { share_pct: cached_pct, hot_names: HOT_NAMES };
         }
         let observer = Observer::new(None, &[]);
@@ -71,21 +82,25 @@ impl Ask {
         let input = TrialInput { rate_qps: self.rate_qps.unwrap_or(1), duration_ns: length_ns };
         let tried = tester.trial(&target, Some(auth), input.rate_qps, length_ns);
         let tried = tried.map_err(|error| io::Error::other(error.to_string()))?;
+        if random_lengths {
+            tester.next_name = first_name + names;
+        }
         let seen = observer.snapshot().since(&before);
         place.goes_on()?;
         let busy_ns: u64 =
             place.server_cpus().iter().filter_map(|cpu| Some(seen.cpus.get(cpu)?.busy_ns())).sum();
         let (trial, latency) = (&tried.trial, &tried.latency_ns);
-        if self.rate_qps.is_none() && trial.valid == 0 {
+        let valid = target.validity.counted(trial);
+        if self.rate_qps.is_none() && valid == 0 {
             let why = trial.void.as_deref().unwrap_or("no valid answer");
             return Err(io::Error::other(why.to_owned()));
         }
         let seen = trial.observation.clone().unwrap_or_default();
         Ok(Told {
-            point: Point::of(input, trial, Validity::Strict),
-            answered_qps: trial.valid as f64 / trial.duration_s,
+            point: Point::of(input, trial, target.validity),
+            answered_qps: valid as f64 / trial.duration_s,
             cpu_us: seen.dut_cpu_us_per_answer.unwrap_or(0.0),
-            core_us: busy_ns as f64 / 1e3 / trial.valid.max(1) as f64,
+            core_us: busy_ns as f64 / 1e3 / valid.max(1) as f64,
             latency_us: [0.5, 0.99, 0.999].map(|share| latency.value_at_quantile(share) as f64 / 1e3),
             memory_mib: seen.dut_memory_octets.unwrap_or(0) as f64 / f64::from(1 << 20),
             steal_pct: seen.steal_pct.unwrap_or(0.0),

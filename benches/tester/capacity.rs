@@ -2,8 +2,9 @@
 
 use std::io;
 
+use figures::tester::{Capacity, Target as Measured};
+
 use crate::place::{Placement, Target};
-use crate::table::{Sample, table};
 use crate::tools::{Load, Told, Tool};
 
 /// Length of a run in seconds.
@@ -21,18 +22,21 @@ const START_QPS: f64 = 100_000.0;
 struct Row {
     target: Target,
     tool: Tool,
-    answered_qps: Sample,
-    answered_pct: Sample,
-    busy_us: Sample,
+    measured: Capacity,
     /// Where the last search ended, in q/s: the next one starts there.
     near_qps: f64,
 }
 
-/// All tools against all targets, interleaved; the answer is Markdown.
+/// All tools against all targets, interleaved.
 ///
 /// # Errors
 /// A server or a tool cannot be started.
-pub fn measure(place: &Placement, targets: &[Target], tools: &[Tool], rounds: usize) -> io::Result<String> {
+pub fn measure(
+    place: &Placement,
+    targets: &[Target],
+    tools: &[Tool],
+    rounds: usize,
+) -> io::Result<Vec<Measured>> {
     let mut rows: Vec<Row> =
         targets.iter().flat_map(|&target| tools.iter().map(move |&tool| Row::new(target, tool))).collect();
     for round in 0..rounds {
@@ -40,25 +44,22 @@ pub fn measure(place: &Placement, targets: &[Target], tools: &[Tool], rounds: us
             let server = place.serve(target)?;
             for row in rows.iter_mut().filter(|row| row.target == target) {
                 row.measure(place)?;
-                eprintln!("round {}: {}", round + 1, row.cells().join(", "));
+                eprintln!("round {}: {}, {}", round + 1, target.name(), row.in_words());
             }
             drop(server);
         }
     }
-    Ok(rendered(targets, &rows))
+    let of = |target: Target| Measured {
+        name: target.name().into(),
+        rows: rows.iter().filter(|row| row.target == target).map(|row| row.measured.clone()).collect(),
+    };
+    Ok(targets.iter().copied().map(of).collect())
 }
 
 impl Row {
     fn new(target: Target, tool: Tool) -> Self {
-        let sample = Sample::default;
-        Self {
-            target,
-            tool,
-            answered_qps: sample(),
-            answered_pct: sample(),
-            busy_us: sample(),
-            near_qps: START_QPS,
-        }
+        let measured = Capacity { tool: tool.name(), ..Capacity::default() };
+        Self { target, tool, measured, near_qps: START_QPS }
     }
 
     fn measure(&mut self, place: &Placement) -> io::Result<()> {
@@ -80,9 +81,9 @@ impl Row {
             )?,
         };
         self.near_qps = told.answered_qps().max(START_QPS / 10.0);
-        self.answered_qps.push(told.answered_qps());
-        self.answered_pct.push(told.answered as f64 / told.sent.max(1) as f64 * 100.0);
-        self.busy_us.push(told.busy_us);
+        self.measured.answered_qps.push(told.answered_qps());
+        self.measured.answered_pct.push(told.answered as f64 / told.sent.max(1) as f64 * 100.0);
+        self.measured.busy_us.push(told.busy_us);
         Ok(())
     }
 
@@ -117,42 +118,9 @@ impl Row {
         Ok(best)
     }
 
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.target.name().into(),
-            self.tool.name(),
-            self.answered_qps.thousands(),
-            self.answered_pct.decimals(1),
-            self.busy_us.decimals(2),
-        ]
+    fn in_words(&self) -> String {
+        let Capacity { tool, answered_qps, answered_pct, busy_us } = &self.measured;
+        let (qps, pct, us) = (answered_qps.thousands(), answered_pct.decimals(1), busy_us.decimals(2));
+        format!("{tool}: {qps} thousand q/s, {pct} %, {us} us")
     }
-}
-
-fn rendered(targets: &[Target], rows: &[Row]) -> String {
-    let mut out = String::new();
-    for &target in targets {
-        let of_target: Vec<&Row> = rows.iter().filter(|row| row.target == target).collect();
-        let against = |tool: fn(&Tool) -> bool| {
-            of_target.iter().find(|row| tool(&row.tool)).map_or(0.0, |row| row.answered_qps.median())
-        };
-        let (dnsperf, kxdpgun) =
-            (against(|tool| *tool == Tool::Dnsperf), against(|tool| matches!(tool, Tool::Kxdpgun(_))));
-        let ratio = |value: f64, of: f64| if of > 0.0 { format!("{:.2}", value / of) } else { "-".into() };
-        let cells = of_target.iter().map(|row| {
-            let mut cells = row.cells().split_off(1);
-            let median = row.answered_qps.median();
-            cells.extend([ratio(median, dnsperf), ratio(median, kxdpgun)]);
-            cells
-        });
-        let head = [
-            "tool",
-            "answered, 1000 q/s",
-            "answered, %",
-            "processor, µs per answer",
-            "x dnsperf",
-            "x kxdpgun",
-        ];
-        out += &format!("### {}\n\n{}\n", target.name(), table(&head, &cells.collect::<Vec<_>>()));
-    }
-    out
 }

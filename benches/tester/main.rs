@@ -2,27 +2,30 @@
 //!
 //! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs
 //! root, two processors and the Debian packages dnsperf, knot-dnsutils and nsd, takes about half an hour, and
-//! writes Markdown.
+//! writes its record and the document.
 
 mod capacity;
 mod pacing;
 mod place;
 mod stall;
-mod table;
 mod text;
 mod tools;
 
 use std::io;
 use std::process::ExitCode;
 
+use figures::Program;
+use figures::tester::{Record, block};
 use place::{Placement, Target};
 use tools::Tool;
 
 /// What was asked for on the command line.
 struct Arguments {
     rounds: usize,
-    /// The file whose text between the markers is replaced; `None`: standard output.
+    /// The document that is written, with its record beside it; `None`: standard output.
     out: Option<String>,
+    /// Only render the record beside the document.
+    render: bool,
     /// Sections to measure; all if there are none.
     sections: Vec<String>,
 }
@@ -38,31 +41,35 @@ fn main() -> ExitCode {
 }
 
 fn arguments() -> io::Result<Arguments> {
-    let mut arguments = Arguments { rounds: 5, out: None, sections: Vec::new() };
+    let mut arguments = Arguments { rounds: 5, out: None, render: false, sections: Vec::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--bench" => {}
             "--rounds" => arguments.rounds = words.next().and_then(|n| n.parse().ok()).unwrap_or(0),
             "--out" => arguments.out = words.next(),
+            "--render" => arguments.render = true,
             section => arguments.sections.push(section.to_owned()),
         }
     }
     if arguments.rounds == 0 {
         return Err(io::Error::other(
-            "usage: [--rounds N] [--out FILE] [capacity|sockets|xdp|nsd|pacing|rates|stall]...",
+            "usage: [--rounds N] [--out FILE [--render]] [capacity|sockets|xdp|nsd|pacing|rates|stall]...",
         ));
     }
     Ok(arguments)
 }
 
 fn run(arguments: &Arguments) -> io::Result<()> {
+    if arguments.render {
+        return text::render(arguments.out.as_deref(), block);
+    }
     let place = Placement::new()?;
     let rounds = arguments.rounds;
     let wanted = |section: &str| {
         arguments.sections.is_empty() || arguments.sections.iter().any(|wanted| wanted == section)
     };
-    let mut text = format!("{}\n", conditions(rounds));
+    let mut record = Record { origin: text::origin(), programs: programs(), rounds, ..Record::default() };
     let targets = [("sockets", Target::Sockets), ("xdp", Target::Xdp), ("nsd", Target::Nsd)];
     let targets: Vec<Target> = targets
         .into_iter()
@@ -70,22 +77,18 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         .map(|target| target.1)
         .collect();
     if !targets.is_empty() {
-        text += "## Answered queries, one processor\n\n";
-        text += &capacity::measure(&place, &targets, &tools(), rounds)?;
+        record.capacity = capacity::measure(&place, &targets, &tools(), rounds)?;
     }
     if wanted("pacing") {
-        text += "\n## Evenness\n\n";
-        text += &pacing::measure(&place, &pacing_runs(), rounds)?;
+        record.evenness = pacing::measure(&place, &pacing_runs(), rounds)?;
     }
     if wanted("rates") {
-        text += "\n## Rates that others miss\n\n";
-        text += &pacing::measure(&place, &rate_runs(), rounds)?;
+        record.rates = pacing::measure(&place, &rate_runs(), rounds)?;
     }
     if wanted("stall") {
-        text += "\n## The server stopped for 200 ms at 50,000 q/s\n\n";
-        text += &stall::measure(&place, rounds)?;
+        record.stall = Some(stall::measure(&place, rounds)?);
     }
-    text::write(arguments.out.as_deref(), &text)
+    text::write(arguments.out.as_deref(), &record, block)
 }
 
 fn tools() -> Vec<Tool> {
@@ -114,8 +117,8 @@ fn rate_runs() -> Vec<(Tool, Target, u64)> {
     rates.iter().flat_map(|&rate| tools.map(|tool| (tool, Target::Sockets, rate))).collect()
 }
 
-/// The machine and the programs, in one paragraph.
-fn conditions(rounds: usize) -> String {
+/// What measures and is measured, with its version.
+fn programs() -> Vec<Program> {
     let version = |program: &str, argument: &str, at: usize| {
         let output = std::process::Command::new(program).arg(argument).output();
         let text = output.map_or_else(
@@ -127,12 +130,11 @@ fn conditions(rounds: usize) -> String {
         );
         text.split_whitespace().nth(at).unwrap_or("?").trim_end_matches(',').to_owned()
     };
-    format!(
-        "{}; sextant {}, dnsperf {}, kxdpgun {}, NSD {}. Median (lowest-highest) of {rounds} rounds.\n",
-        text::machine(),
-        env!("CARGO_PKG_VERSION"),
-        version("dnsperf", "-h", 5),
-        version("kxdpgun", "--version", 4),
-        version("nsd", "-v", 2),
-    )
+    let programs = [
+        ("sextant", env!("CARGO_PKG_VERSION").to_owned()),
+        ("dnsperf", version("dnsperf", "-h", 5)),
+        ("kxdpgun", version("kxdpgun", "--version", 4)),
+        ("NSD", version("nsd", "-v", 2)),
+    ];
+    programs.map(|(name, version)| Program { name: name.into(), version }).into()
 }

@@ -42,9 +42,9 @@ impl Target {
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Sockets => "recvmmsg reflector",
-            Self::Xdp => "XDP reflector",
-            Self::Nsd => "NSD, 1 process",
+            Self::Sockets => figures::tester::SOCKETS,
+            Self::Xdp => figures::tester::XDP,
+            Self::Nsd => figures::tester::NSD,
         }
     }
 

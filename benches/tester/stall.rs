@@ -9,10 +9,10 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use figures::tester::Stall;
 use signal_hook::consts::signal::{SIGCONT, SIGSTOP};
 
 use crate::place::{Placement, Target};
-use crate::table::{Sample, table};
 use crate::tools::{Load, Tool};
 
 const RATE_QPS: u64 = 50_000;
@@ -25,28 +25,21 @@ const SLOW_S: f64 = 0.02;
 /// Below this the queue is empty.
 const NORMAL_S: f64 = 0.001;
 
-/// Runs it some times; the answer is Markdown.
+/// Runs it some times.
 ///
 /// # Errors
 /// The server or the tool cannot be started, or the tool's record cannot be read.
-pub fn measure(place: &Placement, rounds: usize) -> io::Result<String> {
-    let mut rows: [[Sample; 3]; 3] = Default::default();
+pub fn measure(place: &Placement, rounds: usize) -> io::Result<Stall> {
+    let mut stall = Stall::default();
     for _ in 0..rounds {
-        for (row, (measured, expected)) in rows.iter_mut().zip(once(place)?) {
+        let rows = [&mut stall.slow, &mut stall.p99_ms, &mut stall.p999_ms];
+        for (row, (measured, expected)) in rows.into_iter().zip(once(place)?) {
             row[0].push(measured);
             row[1].push(expected);
             row[2].push((measured / expected - 1.0) * 100.0);
         }
     }
-    let cells = |what: &str, row: &[Sample; 3], decimals: usize| {
-        vec![what.to_owned(), row[0].decimals(decimals), row[1].decimals(decimals), row[2].decimals(2)]
-    };
-    let cells = [
-        cells("queries slower than 20 ms", &rows[0], 0),
-        cells("p99, ms", &rows[1], 2),
-        cells("p99.9, ms", &rows[2], 2),
-    ];
-    Ok(table(&["sextant --io udp", "measured", "arithmetic", "off by, %"], &cells))
+    Ok(stall)
 }
 
 /// Measured and expected: slow queries, p99 and p99.9 in ms.

@@ -1,13 +1,32 @@
-//! What the benchmarks in a lab share: the machine in a line, and the place of the results in a document.
+//! What the benchmarks in a lab share: the origin of what they measure, their records, and the block of a
+//! document that is rendered from a record.
 
 use std::fs;
 use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
 
-const BEGIN: &str = "<!-- measured: begin -->\n";
-const END: &str = "<!-- measured: end -->\n";
+use figures::{Origin, fill, json_text};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Today, this revision, this machine.
+pub fn origin() -> Origin {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let described = Command::new("git").args(["describe", "--always", "--dirty"]).output();
+    let commit =
+        described.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into());
+    Origin {
+        date: now.chars().take_while(|letter| *letter != 'T').collect(),
+        commit: commit.trim().to_owned(),
+        machine: machine(),
+        note: String::new(),
+    }
+}
 
 /// Processors and kernel.
-pub fn machine() -> String {
+fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let processor = read("/proc/cpuinfo");
     let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -16,32 +35,35 @@ pub fn machine() -> String {
     format!("{processors} x {model}, Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
 
-/// Writes a template into a file, with the text between its markers.
+/// Writes a record beside a document, as `NAME.json` beside `NAME.md`, and its block into the document;
+/// without a document it prints the block.
 ///
 /// # Errors
-/// The template has no markers, or the file cannot be written.
-#[allow(dead_code, reason = "not every benchmark has its text in a template")]
-pub fn fill(template: &str, path: &str, text: &str) -> io::Result<()> {
-    fs::write(path, filled(path, template, text)?)
-}
-
-/// Replaces what is between the markers of a document, or prints.
-///
-/// # Errors
-/// The document is not there or has no markers.
-#[allow(dead_code, reason = "not every benchmark writes into its document")]
-pub fn write(out: Option<&str>, text: &str) -> io::Result<()> {
-    let Some(path) = out else {
-        println!("{text}");
+/// The document is not there or has no block, or a file cannot be written.
+pub fn write<R: Serialize>(out: Option<&str>, record: &R, block: fn(&R) -> String) -> io::Result<()> {
+    let Some(document) = out else {
+        println!("{}", block(record));
         return Ok(());
     };
-    let old = fs::read_to_string(path)?;
-    fs::write(path, filled(path, &old, text)?)
+    fs::write(beside(document), json_text(record)?)?;
+    renew(document, &block(record))
 }
 
-fn filled(path: &str, document: &str, text: &str) -> io::Result<String> {
-    let parts = document.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let (head, tail) =
-        parts.ok_or_else(|| io::Error::other(format!("{path} lacks the lines {BEGIN}{END}")))?;
-    Ok(format!("{head}{BEGIN}{text}{END}{tail}"))
+/// Renders the record beside a document into the document, without a measurement.
+///
+/// # Errors
+/// No document is given, it or its record is not there, or it has no block.
+pub fn render<R: DeserializeOwned>(out: Option<&str>, block: fn(&R) -> String) -> io::Result<()> {
+    let document = out.ok_or_else(|| io::Error::other("--render needs --out FILE"))?;
+    let record: R = serde_json::from_str(&fs::read_to_string(beside(document))?)?;
+    renew(document, &block(&record))
+}
+
+fn beside(document: &str) -> std::path::PathBuf {
+    Path::new(document).with_extension("json")
+}
+
+fn renew(document: &str, block: &str) -> io::Result<()> {
+    let filled = fill(&fs::read_to_string(document)?, block);
+    fs::write(document, filled.map_err(|error| io::Error::other(format!("{document}: {error}")))?)
 }

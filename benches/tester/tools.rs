@@ -3,6 +3,7 @@
 use std::io;
 use std::process::{Command, Output};
 
+use figures::tester as names;
 use serde_json::Value;
 
 use crate::place::{Placement, TESTER_CPU};
@@ -60,10 +61,10 @@ impl Tool {
     /// Its name in tables.
     pub fn name(self) -> String {
         match self {
-            Self::Sextant(io) => format!("sextant --io {io}"),
-            Self::Dnsperf => "dnsperf".into(),
-            Self::Resperf => "resperf".into(),
-            Self::Kxdpgun(batch) => format!("kxdpgun -b {batch}"),
+            Self::Sextant(io) => names::ours(io),
+            Self::Dnsperf => names::DNSPERF.into(),
+            Self::Resperf => names::RESPERF.into(),
+            Self::Kxdpgun(batch) => names::kxdpgun(batch),
         }
     }
 

@@ -22,7 +22,7 @@ use super::target::Target;
 use super::tester::{MeasureError, Tester};
 use lab::environment::device_named;
 use lab::network::Role;
-use lab::observe::{ProcessCounters, receive_buffer_octets};
+use lab::observe::{ProcessCounters, receive_buffer_of};
 use reflector::Reflector;
 
 /// Queries outstanding in a closed loop: enough to keep any number of workers busy.
@@ -122,9 +122,7 @@ impl Ladder<'_> {
         let name = format!("bursts of {BURST}");
         climb.rungs.push(self.rung(name, subject, (own_ports, workers), Some(rate_qps))?);
         climb.devices = self.devices(subject, workers.unwrap_or(1));
-        let at_server = |pid| {
-            sys::netns::within_process(pid, || receive_buffer_octets(subject.server.port())).ok().flatten()
-        };
+        let at_server = |pid| receive_buffer_of(pid, subject.server.port());
         climb.server_buffer_octets = subject.pid.and_then(at_server);
         Ok(())
     }

@@ -5,10 +5,15 @@ use std::process::{Command, Stdio};
 /// The smallest receive buffer of the UDP sockets on a port in the calling thread's namespace, in octets as
 /// the kernel counts them (twice what the program asked for, socket(7)); `None` where there is none or `ss`
 /// is missing.
-pub fn receive_buffer_octets(port: u16) -> Option<u64> {
+fn receive_buffer_octets(port: u16) -> Option<u64> {
     let filter = format!("sport = :{port}");
     let output = Command::new("ss").args(["-Hnuam", &filter]).stdin(Stdio::null()).output().ok()?;
     smallest(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The same in the network namespace of a process; `None` also where that cannot be entered.
+pub fn receive_buffer_of(pid: u32, port: u16) -> Option<u64> {
+    sys::netns::within_process(pid, || receive_buffer_octets(port)).ok().flatten()
 }
 
 /// The smallest `rb` of all `skmem:(r0,rb212992,…)` in the text.

@@ -17,7 +17,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sys::link::Device;
 
-pub use buffers::receive_buffer_octets;
+pub use buffers::receive_buffer_of;
 pub use cpu::CpuTimes;
 use cpu::parse_cpus;
 pub use device::DeviceLosses;
