@@ -91,7 +91,8 @@ examples:
 
 # Links to private items are good here, for the private items are documented, too.
 docs:
-	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps \
+	    --document-private-items --quiet
 
 # The tests with ten times as many inputs for each property, 2560.
 deep-unit:

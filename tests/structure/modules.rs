@@ -59,7 +59,8 @@ fn graph(src: &Path, files: &[PathBuf]) -> Graph {
         let is_face = parts.last().is_some_and(|last| last == "mod");
         let depth = parts.len() - usize::from(is_face);
         let text = without_comments(&fs::read_to_string(file).unwrap());
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        // A module of tests stands last, but `mod tests;` stands among the declarations.
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for name in names_from_root(code, depth) {
             let module = modules.get(&name).or_else(|| handed_on.get(&name)).filter(|module| *module != own);
             graph.entry(own.clone()).or_default().extend(module.cloned());

@@ -205,8 +205,8 @@ impl Certification<'_> {
 ///
 /// Unlike the verdict on a server's trial this does not ask for even windows: latency counts from the
 /// scheduled instants, so what was sent late has to be answered the sooner, and a burst is harder to answer.
-/// But pauses must be made good soon ([`fell_behind`]), or a Tester that is a little too slow would pass short
-/// trials.
+/// But pauses must be made good soon ([`fell_behind`]), or a Tester that is a little too slow would pass
+/// short trials.
 fn not_all_in_time(trial: &Trial, target: &Target) -> Option<String> {
     let (answers, queries) = (target.validity.counted(trial), trial.scheduled);
     (queries == 0 || answers < queries).then(|| {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checklist;
+pub mod circumstances;
 pub mod lane;
 pub mod matcher;
 pub mod pacer;

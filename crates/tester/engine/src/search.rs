@@ -8,7 +8,7 @@ mod recorded;
 pub use goal::Goal;
 pub use mlr::{GoalBounds, goal_bounds};
 
-use crate::trial::Validity;
+use crate::circumstances::Validity;
 use record::limits::MARGINAL_LOSS;
 use record::{Outcome, Trial};
 

@@ -54,7 +54,7 @@ pub struct Variation {
     pub types: TypeMix,
     /// Flags and EDNS options.
     pub options: QueryOptions,
-    /// Any response to the question is right ([`crate::trial::Validity::Response`]).
+    /// Any response to the question is right ([`crate::circumstances::Validity::Response`]).
     pub any_response: bool,
     /// Of everything random. The same seed gives the same queries.
     pub seed: u64,

@@ -37,8 +37,8 @@ impl Stats {
         self.latency_from_send_ns.saturating_record_n(latency_ns, answers);
     }
 
-    /// Counts valid answers by the window of 10 ms that their queries were due in: `valid_among` says how many
-    /// there are among the queries of these numbers.
+    /// Counts valid answers by the window of 10 ms that their queries were due in: `valid_among` says how
+    /// many there are among the queries of these numbers.
     pub fn count_by_window(&mut self, mut valid_among: impl FnMut(Range<u64>) -> u64) {
         let last = self.valid_by_window.len().saturating_sub(1);
         let mut first = 0;

@@ -10,9 +10,9 @@ use record::limits::LOAD_SAMPLES;
 use record::{Cause, Disturbance, Trial};
 
 use super::Limits;
+use crate::circumstances::{Circumstances, LoadSample};
 use crate::pacer::{SECOND_NS, Schedule};
 use crate::stats::{Stats, WINDOW_NS};
-use crate::trial::{Circumstances, LoadSample};
 
 /// A span of windows of 10 ms, and so many failures in it that its cause explains.
 #[derive(Clone, Debug, PartialEq)]

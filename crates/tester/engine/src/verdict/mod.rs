@@ -21,8 +21,8 @@ pub(crate) use disturbance::{disturbances, disturbances_in_record};
 pub use limits::{LIMITS, Limits};
 pub use tester::fell_behind;
 
+use crate::circumstances::{Circumstances, Validity};
 use crate::pacer::Model;
-use crate::trial::{Circumstances, Validity};
 
 /// All that is known of a trial when it has ended.
 #[derive(Clone, Copy, Debug)]

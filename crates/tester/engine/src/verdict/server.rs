@@ -70,8 +70,8 @@ pub(super) fn drops(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     })
 }
 
-/// A server that has to look up names that should be in its cache does more than it was to do. That it did not
-/// answer them is a failure of the server, unless the Tester's own counters of the warm-up show another.
+/// A server that has to look up names that should be in its cache does more than it was to do. That it did
+/// not answer them is a failure of the server, unless the Tester's own counters of the warm-up show another.
 pub(super) fn cold_cache(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let cold = evidence.circumstances.cold_cache.as_ref()?;
     let text = format!(

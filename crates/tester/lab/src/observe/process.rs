@@ -168,8 +168,8 @@ impl ThreadCounters {
     }
 }
 
-/// Processor time of all threads of a process alone, in nanoseconds, counted in clock ticks; `None` when there
-/// is no such process.
+/// Processor time of all threads of a process alone, in nanoseconds, counted in clock ticks; `None` when
+/// there is no such process.
 pub(super) fn total_ns(directory: &Path, ticks_per_second: u64) -> Option<u64> {
     let [user, system] = times(directory)?;
     Some(ticks_to_ns(user.saturating_add(system), ticks_per_second))
