@@ -134,12 +134,13 @@ impl Plan {
 mod tests {
     use super::*;
 
+    /// Before the searches the self-test has one trial where it passes, which the rest of the time is for.
     #[test]
     fn the_quick_preset_ends_within_three_minutes() {
         let plan = Plan::new(Preset::Quick, SECOND_NS, 100_000);
         for expected_qps in [500, 5_000, 30_000, 60_000, 100_000] {
             let time = plan.forecast(plan.repetitions, expected_qps) + plan.afterwards(true);
-            assert!(time < Duration::from_secs(170), "{expected_qps} q/s takes {time:?}");
+            assert!(time < Duration::from_secs(175), "{expected_qps} q/s takes {time:?}");
         }
     }
 

@@ -66,7 +66,7 @@ pub(crate) struct SearchOptions {
 pub(crate) enum ModeArg {
     /// Bisection; every trial counts.
     Rfc8219,
-    /// Bisection; a marginal failure counts only if the same rate fails twice.
+    /// Bisection; two trials that agree decide a rate, a third one where they differ.
     Verify,
     /// MLRsearch (RFC 9971): several loss goals in one search, with short trials before full-length ones.
     Mlr,

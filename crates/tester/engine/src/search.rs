@@ -1,6 +1,7 @@
 //! The rate search: from the trials so far to the next one. A pure function, so that a search can be
 //! replayed.
 
+mod bisection;
 mod goal;
 mod mlr;
 mod recorded;
@@ -9,7 +10,8 @@ pub use goal::Goal;
 pub use mlr::{GoalBounds, goal_bounds};
 
 use crate::circumstances::Validity;
-use record::limits::MARGINAL_LOSS;
+use record::limits::VOID_SHARE;
+use record::standing::Rule;
 use record::{Outcome, Trial};
 
 /// How to search.
@@ -17,7 +19,7 @@ use record::{Outcome, Trial};
 pub enum Mode {
     /// Bisection, every trial counts (RFC 8219 9).
     Rfc8219,
-    /// Bisection; a rate that failed marginally is tried again and fails only when it failed twice in a row.
+    /// Bisection; two trials that agree decide a rate ([`Rule::TwoDecide`]), and the rate found is confirmed.
     Verify,
     /// Trials at the highest rate only, as many as told.
     Fixed {
@@ -42,7 +44,8 @@ pub struct SearchSpec {
     pub trial_ns: u64,
     /// Stop when the bracket is narrower than this share of its lower bound, in percent; likewise.
     pub width_pct: f64,
-    /// So many void trials in a row at one rate end the search.
+    /// So many void trials in a row at one rate end the search, and so many among others if they are more than
+    /// [`VOID_SHARE`] of all.
     pub voids_max: u32,
 }
 
@@ -72,11 +75,6 @@ impl Point {
         }
     }
 
-    /// Whether a pause of the machine may have done it.
-    fn is_marginal(&self) -> bool {
-        self.loss_ratio <= MARGINAL_LOSS.value / 100.0
-    }
-
     /// Whether it was run as the other one and ended so.
     fn repeats(&self, other: &Self) -> bool {
         (self.rate_qps, self.duration_ns, self.outcome) == (other.rate_qps, other.duration_ns, other.outcome)
@@ -99,7 +97,7 @@ pub enum Next {
     Try(TrialInput),
     /// The search is over.
     Found(SearchResult),
-    /// The Tester failed too often at this rate: nothing can be said of the server.
+    /// Too many trials were void, the last at this rate, and no rate passed: nothing can be said of the server.
     Unfit(u64),
 }
 
@@ -108,10 +106,13 @@ pub enum Next {
 pub struct SearchResult {
     /// The highest rate that passed, 0 if none did.
     pub qps: u64,
-    /// From there to the lowest rate above that failed, in q/s; 0 at the ceiling.
+    /// From there to the lowest rate above that failed, in q/s; 0 at the ceiling. Where void trials ended the
+    /// search and none had failed, to the highest rate allowed.
     pub stop_width_qps: u64,
     /// The highest rate allowed passed.
     pub at_ceiling: bool,
+    /// Too many trials were void: the search ended at this rate, in q/s.
+    pub ended_by_voids_qps: Option<u64>,
 }
 
 /// The bracket of the rate: everything at `passed_qps` and below counts as passed, `failed_qps` and above as
@@ -134,60 +135,55 @@ pub fn bracket(spec: &SearchSpec, history: &[Point]) -> Bracket {
             failed_qps: of_first(|bounds| bounds.upper_qps).unwrap_or(spec.high_qps + 1),
         };
     }
-    let mut bracket = Bracket { passed_qps: 0, failed_qps: spec.high_qps + 1 };
-    let mut doubted = None;
-    for point in history {
-        match point.outcome {
-            Outcome::Void => {}
-            Outcome::Pass => {
-                bracket.passed_qps = bracket.passed_qps.max(point.rate_qps);
-                doubted = None;
-            }
-            Outcome::Fail
-                if spec.mode == Mode::Verify && point.is_marginal() && doubted != Some(point.rate_qps) =>
-            {
-                doubted = Some(point.rate_qps);
-            }
-            Outcome::Fail => {
-                bracket.failed_qps = bracket.failed_qps.min(point.rate_qps);
-                doubted = None;
-            }
-        }
+    let standings = bisection::standings(spec, history);
+    Bracket {
+        passed_qps: standings.passed_qps().unwrap_or(0),
+        failed_qps: standings.failed_qps().unwrap_or(spec.high_qps + 1),
     }
-    bracket
 }
 
 /// The next step of a search.
 pub fn next(spec: &SearchSpec, history: &[Point]) -> Next {
-    if let Some(last) = history.last() {
-        let again = history.iter().rev().take_while(|point| point.repeats(last)).count() as u32;
-        let same = TrialInput { rate_qps: last.rate_qps, duration_ns: last.duration_ns };
-        match last.outcome {
-            Outcome::Void if again >= spec.voids_max => return Next::Unfit(last.rate_qps),
-            Outcome::Void => return Next::Try(same),
-            Outcome::Fail if spec.mode == Mode::Verify && is_doubted(spec, history) => {
-                return Next::Try(same);
-            }
-            _ => {}
-        }
+    if let Some(last) = history.last().filter(|last| last.outcome == Outcome::Void) {
+        return match has_too_many_voids(spec, history, last) {
+            true => ended_by_voids(spec, history, last.rate_qps),
+            false => Next::Try(TrialInput { rate_qps: last.rate_qps, duration_ns: last.duration_ns }),
+        };
     }
     match &spec.mode {
         Mode::Fixed { trials } => fixed(spec, history, *trials),
-        Mode::Rfc8219 | Mode::Verify => bisect(spec, bracket(spec, history)),
+        Mode::Rfc8219 | Mode::Verify => bisection::next(spec, history),
         Mode::Mlr(goals) => mlr::next(spec, goals, history),
     }
+}
+
+/// Whether the last trial, a void one, is one too many.
+fn has_too_many_voids(spec: &SearchSpec, history: &[Point], last: &Point) -> bool {
+    let in_a_row = history.iter().rev().take_while(|point| point.repeats(last)).count();
+    let all = history.iter().filter(|point| point.outcome == Outcome::Void).count();
+    let voids_max = spec.voids_max as usize;
+    in_a_row >= voids_max
+        || (all >= voids_max && all as f64 > history.len() as f64 * VOID_SHARE.value / 100.0)
+}
+
+/// What is known where the search could not go on.
+fn ended_by_voids(spec: &SearchSpec, history: &[Point], rate_qps: u64) -> Next {
+    let Bracket { passed_qps, failed_qps } = bracket(spec, history);
+    if passed_qps == 0 {
+        return Next::Unfit(rate_qps);
+    }
+    Next::Found(SearchResult {
+        qps: passed_qps,
+        stop_width_qps: failed_qps.min(spec.high_qps).saturating_sub(passed_qps),
+        at_ceiling: passed_qps >= spec.high_qps,
+        ended_by_voids_qps: Some(rate_qps),
+    })
 }
 
 impl SearchSpec {
     fn trial(&self, rate_qps: u64) -> Next {
         Next::Try(TrialInput { rate_qps, duration_ns: self.trial_ns })
     }
-}
-
-/// Whether the last trial failed for the first time at its rate.
-fn is_doubted(spec: &SearchSpec, history: &[Point]) -> bool {
-    let Some((last, before)) = history.split_last() else { return false };
-    bracket(spec, history) == bracket(spec, before) && bracket(spec, before).failed_qps > last.rate_qps
 }
 
 fn fixed(spec: &SearchSpec, history: &[Point], trials: u32) -> Next {
@@ -200,31 +196,16 @@ fn fixed(spec: &SearchSpec, history: &[Point], trials: u32) -> Next {
         qps: if passed { spec.high_qps } else { 0 },
         stop_width_qps: 0,
         at_ceiling: passed,
+        ended_by_voids_qps: None,
     })
 }
 
-fn bisect(spec: &SearchSpec, bracket: Bracket) -> Next {
-    let Bracket { passed_qps, failed_qps } = bracket;
-    // A lower rate failed where a higher one passed: the pass stands, and the search is as narrow as it gets.
-    let width = failed_qps.saturating_sub(passed_qps);
-    let enough = ((passed_qps as f64 * spec.width_pct / 100.0) as u64).max(1);
-    let found = SearchResult { qps: passed_qps, stop_width_qps: width, at_ceiling: false };
-    if passed_qps >= spec.high_qps {
-        return Next::Found(SearchResult { stop_width_qps: 0, at_ceiling: true, ..found });
-    }
-    if failed_qps <= spec.low_qps || (passed_qps > 0 && width <= enough) {
-        // Nothing above has been refused yet: the ceiling itself decides.
-        return if failed_qps > spec.high_qps { spec.trial(spec.high_qps) } else { Next::Found(found) };
-    }
-    spec.trial((passed_qps + width / 2).clamp(spec.low_qps, spec.high_qps))
-}
-
-/// How often a rate failed below one that passed.
+/// How often a trial failed at the highest rate that passed, or below.
 pub fn loss_inversions(history: &[Point]) -> u32 {
     let highest_pass =
         history.iter().filter(|point| point.outcome == Outcome::Pass).map(|point| point.rate_qps).max();
-    let below = |point: &&Point| point.outcome == Outcome::Fail && Some(point.rate_qps) < highest_pass;
-    history.iter().filter(below).count() as u32
+    let inverted = |point: &&Point| point.outcome == Outcome::Fail && Some(point.rate_qps) <= highest_pass;
+    history.iter().filter(inverted).count() as u32
 }
 
 /// The trials of a search that ends near `expected_qps`, for a forecast: the server answers so many and no

@@ -16,6 +16,7 @@ pub mod preflight;
 mod questions;
 pub mod random;
 mod results;
+pub mod standing;
 pub mod statistics;
 mod summary;
 mod terms;

@@ -183,20 +183,28 @@ pub const MARGINAL_LOSS: Limit = Limit {
     name: "marginal failure",
     value: 5.0,
     unit: "% of the queries",
-    decides: "up to it `--search verify` tries the rate again",
-    source: "own; a pause of 100 ms in a trial of 2 s",
+    decides: "up to it `--search verify` lets a second trial speak; above it the failure decides alone",
+    source: "own; a pause of 100 ms in a trial of 2 s. A failure that decides alone can only make the result lower",
 };
 /// Void trials in a row.
 pub const VOIDS_IN_A_ROW: Limit = Limit {
     name: "void trials in a row",
     value: 8.0,
     unit: "trials at a rate",
-    decides: "the search ends with exit code 3",
+    decides: "the search ends there with what is known; exit code 3 if no rate passed in any search",
     source: "own; more repetitions of the same fault tell nothing new",
+};
+/// Void trials among all of a search.
+pub const VOID_SHARE: Limit = Limit {
+    name: "void trials, share",
+    value: 50.0,
+    unit: "% of a search's trials",
+    decides: "above it, from as many void trials as the limit above on, the search ends there likewise",
+    source: "own; a void trial may stand for a failure and is tried again: with more voids than counted trials luck would choose the rate",
 };
 
 /// All limits, in the order of the documentation.
-pub const TABLE: [&Limit; 21] = [
+pub const TABLE: [&Limit; 22] = [
     &LATENESS_P999,
     &LATENESS_MAX,
     &LATENESS_IN_TRIAL,
@@ -218,4 +226,5 @@ pub const TABLE: [&Limit; 21] = [
     &WORKER_BUSY,
     &MARGINAL_LOSS,
     &VOIDS_IN_A_ROW,
+    &VOID_SHARE,
 ];

@@ -286,16 +286,21 @@ pub struct CertificateUse {
 /// One repetition of the search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The highest rate that passed, in q/s; 0 if none did.
+    /// The highest rate that passed by the rule of the search, in q/s; 0 if none did.
     pub qps: u64,
-    /// The distance from there to the lowest rate that failed above it, in q/s.
+    /// The distance from there to the lowest rate that failed above it, in q/s; where void trials ended the
+    /// search and none had failed, to the highest rate that it may try.
     pub stop_width_qps: u64,
     /// Whether the search came to its end.
     pub complete: bool,
     /// It ended at the highest rate it may try: the true rate may be higher.
     pub at_ceiling: bool,
-    /// A lower rate failed where a higher one passed: how often.
+    /// How often a trial failed at the highest rate at which a trial passed, or below.
     pub loss_inversions: u32,
+    /// Too many trials were void: the search ended at this rate, in q/s, with what was known. Absent if it ended
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by_voids_qps: Option<u64>,
     /// The bounds for each goal of the settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalResult>,
@@ -423,6 +428,17 @@ pub struct Trial {
 impl Trial {
     /// The most [`Trial::disturbances`] that a record holds.
     pub const DISTURBANCES_MAX: usize = 100;
+
+    /// Queries that failed: due, and without an answer in time that counts by [`Trial::validity`].
+    pub fn failed_queries(&self) -> u64 {
+        let counted = if self.validity == Validity::Compat { self.valid_compat } else { self.valid };
+        self.scheduled.saturating_sub(counted)
+    }
+
+    /// The share of its queries that failed, from 0 to 1.
+    pub fn loss_ratio(&self) -> f64 {
+        self.failed_queries() as f64 / self.scheduled.max(1) as f64
+    }
 }
 
 /// A span of a trial in which something else than the server may have made queries fail.

@@ -152,7 +152,7 @@ terms! {
     SearchMode {
         /// Bisection, as RFC 8219 has it.
         Rfc8219 = "rfc8219",
-        /// Bisection; a marginal failure is tried again.
+        /// Bisection; two trials decide a rate, a third one where they differ.
         Verify = "verify",
         /// MLRsearch (RFC 9971).
         Mlr = "mlr",

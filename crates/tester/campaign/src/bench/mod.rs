@@ -136,7 +136,7 @@ impl Bench<'_> {
             let input = match next(&spec, &history) {
                 Next::Try(input) => input,
                 Next::Found(found) => break found,
-                Next::Unfit(rate_qps) => return Err(BenchEnd::Unfit(unfit(results, rate_qps))),
+                Next::Unfit(rate_qps) => return self.without_result(results, &phase, rate_qps),
             };
             let tried = self.try_rate(results, &phase, input, Some(&history))?;
             history.push(Point::of(input, &tried.trial, self.target.validity));
@@ -148,14 +148,30 @@ impl Bench<'_> {
             self.keep(results, &phase, &tried)?;
             self.settle();
         };
-        let SearchResult { qps, stop_width_qps, at_ceiling } = found;
+        let SearchResult { qps, stop_width_qps, at_ceiling, ended_by_voids_qps } = found;
         let run = results.runs.last_mut().expect("pushed above");
-        *run = Run { qps, stop_width_qps, at_ceiling, complete: true, ..std::mem::take(run) };
+        let complete = true;
+        *run = Run { qps, stop_width_qps, at_ceiling, ended_by_voids_qps, complete, ..std::mem::take(run) };
+        let ended = ended_by_voids_qps
+            .map_or(String::new(), |void_qps| format!("; void trials at {} q/s ended it", grouped(void_qps)));
         self.progress.say(&format!(
-            "  {phase}    found {} q/s, bracket {} q/s wide",
+            "  {phase}    found {} q/s, bracket {} q/s wide{ended}",
             grouped(qps),
             grouped(stop_width_qps)
         ));
+        Ok(())
+    }
+
+    /// A search in which too many trials were void before any rate passed. The measurement goes on if an
+    /// earlier run found a rate; else this machine cannot measure now.
+    fn without_result(&self, results: &mut Results, phase: &str, rate_qps: u64) -> Result<(), BenchEnd> {
+        let why = unfit(results, rate_qps);
+        let run = results.runs.last_mut().expect("a search has its run");
+        run.ended_by_voids_qps = Some(rate_qps);
+        if results.runs.iter().all(|run| !run.complete) {
+            return Err(BenchEnd::Unfit(why));
+        }
+        self.progress.say(&format!("  {phase}    found no rate: {why}"));
         Ok(())
     }
 
@@ -238,7 +254,6 @@ impl Bench<'_> {
         summarize_runs(results);
         results.bottleneck = engine::verdict::bottleneck(results);
         results.checklist = engine::checklist::checklist(results);
-        results.verdict = None;
         results.verdict = Some(report::verdict(results));
     }
 

@@ -54,6 +54,7 @@ fn full() -> Results {
         after: Some("d".into()),
     });
     let run = &mut results.runs[0];
+    run.ended_by_voids_qps = Some(1);
     run.goals = vec![GoalResult { lower_qps: Some(1), upper_qps: None, ..GoalResult::default() }];
     run.trials.push(Trial {
         experiments: Some(Experiments::default()),

@@ -84,10 +84,15 @@ pub(super) fn next(spec: &SearchSpec, goals: &[Goal], history: &[Point]) -> Next
 fn found(spec: &SearchSpec, goals: &[Goal], history: &[Point]) -> SearchResult {
     let bounds = goal_bounds(spec, &goals[..goals.len().min(1)], history);
     let Some(GoalBounds { lower_qps, upper_qps, at_ceiling, .. }) = bounds.first() else {
-        return SearchResult { qps: 0, stop_width_qps: 0, at_ceiling: false };
+        return SearchResult { qps: 0, stop_width_qps: 0, at_ceiling: false, ended_by_voids_qps: None };
     };
     let qps = lower_qps.unwrap_or(0);
-    SearchResult { qps, stop_width_qps: upper_qps.map_or(0, |upper| upper - qps), at_ceiling: *at_ceiling }
+    SearchResult {
+        qps,
+        stop_width_qps: upper_qps.map_or(0, |upper| upper - qps),
+        at_ceiling: *at_ceiling,
+        ended_by_voids_qps: None,
+    }
 }
 
 /// The trial that this level of a goal wants; none if it is reached, or if a finer one has begun.

@@ -1,10 +1,14 @@
 use super::*;
 use proptest::prelude::*;
+use record::standing::Standing;
 
 const TRIAL_NS: u64 = 1_000_000_000;
 const INPUT: TrialInput = TrialInput { rate_qps: 50_000, duration_ns: TRIAL_NS };
 /// Of a failure that may have been a pause of the machine.
 const MARGINAL: f64 = 0.01;
+
+const AT_CEILING: Next =
+    Next::Found(SearchResult { qps: 100_000, stop_width_qps: 0, at_ceiling: true, ended_by_voids_qps: None });
 
 fn point(rate_qps: u64, outcome: Outcome) -> Point {
     let loss_ratio = if outcome == Outcome::Fail { MARGINAL } else { 0.0 };
@@ -34,14 +38,17 @@ fn up_to(capacity: u64) -> impl Fn(u64) -> Outcome {
 #[test]
 fn the_ceiling_and_the_floor_end_the_search() {
     let (end, history) = search(&spec(Mode::Rfc8219), up_to(1_000_000));
-    assert_eq!(end, Next::Found(SearchResult { qps: 100_000, stop_width_qps: 0, at_ceiling: true }));
+    assert_eq!(end, AT_CEILING);
     assert_eq!(history.last().unwrap().rate_qps, 100_000);
     let (end, _) = search(&spec(Mode::Rfc8219), up_to(0));
-    assert_eq!(end, Next::Found(SearchResult { qps: 0, stop_width_qps: 10, at_ceiling: false }));
+    assert_eq!(
+        end,
+        Next::Found(SearchResult { qps: 0, stop_width_qps: 10, at_ceiling: false, ended_by_voids_qps: None })
+    );
 }
 
 #[test]
-fn a_void_trial_is_repeated_and_many_end_the_search() {
+fn a_void_trial_is_repeated() {
     let mut voids = 2;
     let (end, history) = search(&spec(Mode::Rfc8219), |rate| {
         if rate == 50_000 && voids > 0 {
@@ -52,51 +59,107 @@ fn a_void_trial_is_repeated_and_many_end_the_search() {
     });
     assert!(matches!(end, Next::Found(found) if found.qps <= 60_000 && found.qps > 59_000), "{end:?}");
     assert!(history[..3].iter().all(|point| point.rate_qps == 50_000));
-    assert_eq!(search(&spec(Mode::Verify), |_| Outcome::Void).0, Next::Unfit(50_000));
 }
 
 #[test]
-fn verify_wants_two_failures() {
-    let mut first = true;
-    let mut once = |rate| {
-        if rate == 50_000 && std::mem::take(&mut first) {
-            return Outcome::Fail;
+fn a_run_of_voids_ends_the_search_there_with_what_is_known() {
+    for mode in [Mode::Rfc8219, Mode::Verify] {
+        assert_eq!(search(&spec(mode.clone()), |_| Outcome::Void).0, Next::Unfit(50_000));
+        let never_at = |void_qps| {
+            let (end, _) = search(&spec(mode.clone()), |rate| {
+                if rate == void_qps { Outcome::Void } else { up_to(60_000)(rate) }
+            });
+            let Next::Found(found) = end else { panic!("{end:?}") };
+            found
+        };
+        let unknown_above = SearchResult {
+            qps: 50_000,
+            stop_width_qps: 50_000,
+            at_ceiling: false,
+            ended_by_voids_qps: Some(75_000),
+        };
+        assert_eq!(never_at(75_000), unknown_above);
+        let between =
+            SearchResult { stop_width_qps: 25_000, ended_by_voids_qps: Some(62_500), ..unknown_above };
+        assert_eq!(never_at(62_500), between);
+    }
+}
+
+#[test]
+fn more_voids_than_counted_trials_end_the_search() {
+    let mut trials = 0;
+    let (end, history) = search(&spec(Mode::Rfc8219), |rate| {
+        trials += 1;
+        // Two voids before every trial that counts: never three in a row.
+        if trials % 3 == 0 { up_to(60_000)(rate) } else { Outcome::Void }
+    });
+    let Next::Found(found) = end else { panic!("{end:?}") };
+    assert_eq!((found.qps, found.ended_by_voids_qps, history.len()), (50_000, Some(75_000), 4));
+}
+
+#[test]
+fn a_contested_rate_is_decided_by_a_third_trial() {
+    let spec = spec(Mode::Verify);
+    let trials =
+        |outcomes: &[Outcome]| -> Vec<Point> { outcomes.iter().map(|&of| point(50_000, of)).collect() };
+    let (pass, fail) = (Outcome::Pass, Outcome::Fail);
+    for open in [&[fail][..], &[fail, pass], &[pass, fail]] {
+        assert_eq!(next(&spec, &trials(open)), spec.trial(50_000), "{open:?}");
+        assert_eq!(bracket(&spec, &trials(open)), Bracket { passed_qps: 0, failed_qps: 100_001 }, "{open:?}");
+    }
+    for failed in [&[fail, fail][..], &[fail, pass, fail], &[pass, fail, fail]] {
+        assert_eq!(next(&spec, &trials(failed)), spec.trial(25_000), "{failed:?}");
+    }
+    for passed in [&[pass][..], &[pass, pass], &[fail, pass, pass], &[pass, fail, pass]] {
+        assert_eq!(next(&spec, &trials(passed)), spec.trial(75_000), "{passed:?}");
+    }
+}
+
+#[test]
+fn the_rate_found_is_confirmed_and_the_search_goes_on_below_where_that_fails() {
+    let mut at_first = [Outcome::Pass, Outcome::Fail, Outcome::Fail].into_iter();
+    let mut first = None;
+    let (end, history) = search(&spec(Mode::Verify), |rate| {
+        if first.is_none() && rate > 59_400 && rate <= 60_000 {
+            first = Some(rate);
         }
-        up_to(60_000)(rate)
-    };
-    let (end, history) = search(&spec(Mode::Verify), &mut once);
-    assert!(matches!(end, Next::Found(found) if found.qps > 59_000), "{end:?}");
-    let fails_at = |rate| history.iter().filter(|p| p.rate_qps == rate && p.outcome == Outcome::Fail).count();
-    assert_eq!((fails_at(50_000), fails_at(75_000)), (1, 2));
-
-    first = true;
-    let plain = |rate| {
-        if rate == 50_000 && std::mem::take(&mut first) { Outcome::Fail } else { up_to(60_000)(rate) }
-    };
-    let (end, _) = search(&spec(Mode::Rfc8219), plain);
-    assert!(
-        matches!(end, Next::Found(found) if found.qps < 50_000),
-        "one unlucky trial excludes the upper half"
-    );
+        if Some(rate) == first { at_first.next().unwrap() } else { up_to(60_000)(rate) }
+    });
+    let Next::Found(found) = end else { panic!("{end:?}") };
+    let first = first.unwrap();
+    assert!(found.qps < first && found.qps + found.stop_width_qps == first, "{found:?} below {first}");
+    let passed = history.iter().filter(|point| point.rate_qps == found.qps);
+    assert_eq!(passed.map(|point| point.outcome).collect::<Vec<_>>(), [Outcome::Pass; 2]);
 }
 
 #[test]
-fn only_marginal_failures_are_verified() {
+fn by_the_rfc_one_unlucky_trial_excludes_the_upper_half() {
+    for (mode, unlucky) in [(Mode::Rfc8219, true), (Mode::Verify, false)] {
+        let mut first = true;
+        let (end, _) = search(&spec(mode), |rate| {
+            if rate == 50_000 && std::mem::take(&mut first) { Outcome::Fail } else { up_to(60_000)(rate) }
+        });
+        assert!(matches!(end, Next::Found(found) if (found.qps < 50_000) == unlucky), "{end:?}");
+    }
+}
+
+#[test]
+fn a_clear_failure_decides_alone() {
     let spec = spec(Mode::Verify);
     let fail = |loss_ratio| Point { loss_ratio, ..point(50_000, Outcome::Fail) };
     assert_eq!(next(&spec, &[fail(0.05)]), spec.trial(50_000));
     assert_eq!(next(&spec, &[fail(0.06)]), spec.trial(25_000));
     let trial = |valid| Trial { outcome: Outcome::Fail, scheduled: 1000, valid, ..Trial::default() };
-    let marginal = |trial: &Trial, validity| Point::of(INPUT, trial, validity).is_marginal();
-    assert!(marginal(&trial(950), Validity::Strict) && !marginal(&trial(949), Validity::Strict));
+    let loss = |trial: &Trial, validity| Point::of(INPUT, trial, validity).loss_ratio;
+    assert_eq!(loss(&trial(950), Validity::Strict), 0.05);
     let compat = Trial { valid_compat: 999, ..trial(0) };
-    assert!(marginal(&compat, Validity::Compat) && !marginal(&compat, Validity::Strict));
+    assert_eq!((loss(&compat, Validity::Compat), loss(&compat, Validity::Strict)), (0.001, 1.0));
 }
 
 #[test]
 fn a_fixed_rate_is_tried_as_often_as_told() {
     let (end, history) = search(&spec(Mode::Fixed { trials: 4 }), up_to(100_000));
-    assert_eq!(end, Next::Found(SearchResult { qps: 100_000, stop_width_qps: 0, at_ceiling: true }));
+    assert_eq!(end, AT_CEILING);
     assert_eq!(history.len(), 4);
     assert!(
         matches!(search(&spec(Mode::Fixed { trials: 1 }), up_to(5)).0, Next::Found(found) if found.qps == 0)
@@ -105,8 +168,9 @@ fn a_fixed_rate_is_tried_as_often_as_told() {
 
 #[test]
 fn inversions_are_counted() {
-    let history = [point(10, Outcome::Fail), point(20, Outcome::Pass), point(30, Outcome::Fail)];
-    assert_eq!(loss_inversions(&history), 1);
+    let history = [(10, Outcome::Fail), (20, Outcome::Fail), (20, Outcome::Pass), (30, Outcome::Fail)];
+    let history = history.map(|(qps, outcome)| point(qps, outcome));
+    assert_eq!(loss_inversions(&history), 2, "also at the very rate");
     assert_eq!(loss_inversions(&history[2..]), 0);
 }
 
@@ -121,15 +185,78 @@ proptest! {
         prop_assert!(found.stop_width_qps as f64 <= (found.qps as f64 * 0.01).max(1.0));
     }
 
+    /// Whatever the trials show, a bisection ends, and its result is what its rule makes of all its trials.
     #[test]
-    fn any_server_ends_the_search(outcomes in prop::collection::vec(0u8..3, 100)) {
-        let mut outcomes = outcomes.into_iter();
-        search(&spec(Mode::Verify), |_| match outcomes.next() {
-            Some(0) => Outcome::Void,
-            Some(1) => Outcome::Pass,
-            _ => Outcome::Fail,
-        });
+    fn any_server_ends_the_search_by_its_rule(
+        trials in prop::collection::vec((0u8..8, 0.0f64..0.1), 0..60),
+        seed: u64,
+        verify: bool,
+    ) {
+        let spec = spec(if verify { Mode::Verify } else { Mode::Rfc8219 });
+        let mut trials = trials.into_iter();
+        let mut random = record::random::Sequence::new(seed, 0);
+        let mut history = Vec::new();
+        let end = loop {
+            match next(&spec, &history) {
+                Next::Try(TrialInput { rate_qps, duration_ns }) => {
+                    // When the list is at its end, fair coins go on.
+                    let (which, loss) = trials.next().unwrap_or_else(|| {
+                        (1 + (random.unit() * 7.0) as u8, random.unit() * 0.06)
+                    });
+                    let outcome = [Outcome::Void, Outcome::Pass, Outcome::Fail][usize::from(which.min(4)) % 3];
+                    let loss_ratio = if outcome == Outcome::Pass { 0.0 } else { loss };
+                    history.push(Point { rate_qps, duration_ns, outcome, loss_ratio });
+                }
+                end => break end,
+            }
+            prop_assert!(history.len() < 2000, "the search does not end");
+        };
+        obeys_its_rule(&spec, &history, end)?;
     }
+
+    /// The same of histories that no search would have made: they end as soon as voids or the rule say so, and
+    /// whatever is found then obeys the rule.
+    #[test]
+    fn any_history_is_judged_by_the_rule(
+        history in prop::collection::vec((10u64..40, 0u8..3, 0.0f64..0.1), 0..40),
+        verify: bool,
+    ) {
+        let spec = SearchSpec { high_qps: 40, ..spec(if verify { Mode::Verify } else { Mode::Rfc8219 }) };
+        let point = |(rate_qps, which, loss): (u64, u8, f64)| {
+            let outcome = [Outcome::Void, Outcome::Pass, Outcome::Fail][usize::from(which)];
+            let loss_ratio = if outcome == Outcome::Pass { 0.0 } else { loss };
+            Point { loss_ratio, ..point(rate_qps, outcome) }
+        };
+        let history: Vec<Point> = history.into_iter().map(point).collect();
+        let now = bracket(&spec, &history);
+        prop_assert!(now.passed_qps < now.failed_qps);
+        obeys_its_rule(&spec, &history, next(&spec, &history))?;
+    }
+}
+
+/// By RFC 8219's rule no trial at or below the result failed; by the other one the result was confirmed, no rate
+/// below it failed, and no rate is left open. Only void trials end a search before.
+fn obeys_its_rule(spec: &SearchSpec, history: &[Point], end: Next) -> Result<(), TestCaseError> {
+    let Next::Found(found) = end else { return Ok(()) };
+    let at_or_below = |point: &&Point| point.rate_qps <= found.qps;
+    let failed = history.iter().filter(at_or_below).filter(|point| point.outcome == Outcome::Fail).count();
+    let standings = bisection::standings(spec, history);
+    if spec.mode == Mode::Rfc8219 {
+        prop_assert_eq!(failed, 0);
+    }
+    for point in history.iter().filter(at_or_below) {
+        prop_assert!(standings.of(point.rate_qps) != Standing::Failed, "{:?} below {:?}", point, found);
+    }
+    if found.ended_by_voids_qps.is_some() {
+        return Ok(());
+    }
+    prop_assert_eq!(standings.open_qps(), None);
+    if found.qps > 0 {
+        prop_assert_eq!(standings.of(found.qps), Standing::Passed);
+        let above = standings.of(found.qps + found.stop_width_qps);
+        prop_assert!(found.at_ceiling || above == Standing::Failed, "{:?}", found);
+    }
+    Ok(())
 }
 
 /// A server that answers so many and no more.
@@ -156,10 +283,16 @@ fn search_mlr(spec: &SearchSpec, mut trial: impl FnMut(TrialInput) -> Point) -> 
 fn mlr_ends_at_the_ceiling_and_at_the_floor() {
     let spec = spec(Mode::Mlr(Goal::rfc2544(1.0)));
     let (found, history) = search_mlr(&spec, answering(1_000_000));
-    assert_eq!(found, SearchResult { qps: 100_000, stop_width_qps: 0, at_ceiling: true });
+    assert_eq!(
+        found,
+        SearchResult { qps: 100_000, stop_width_qps: 0, at_ceiling: true, ended_by_voids_qps: None }
+    );
     assert_eq!(history.len(), 3, "one trial of each length: {history:?}");
     let (found, _) = search_mlr(&spec, answering(0));
-    assert_eq!(found, SearchResult { qps: 0, stop_width_qps: 10, at_ceiling: false });
+    assert_eq!(
+        found,
+        SearchResult { qps: 0, stop_width_qps: 10, at_ceiling: false, ended_by_voids_qps: None }
+    );
 }
 
 #[test]
