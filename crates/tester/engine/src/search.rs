@@ -44,8 +44,8 @@ pub struct SearchSpec {
     pub trial_ns: u64,
     /// Stop when the bracket is narrower than this share of its lower bound, in percent; likewise.
     pub width_pct: f64,
-    /// So many void trials in a row at one rate end the search, and so many among others if they are more than
-    /// [`VOID_SHARE`] of all.
+    /// So many void trials in a row at one rate end the search, and so many among others if they are more
+    /// than [`VOID_SHARE`] of all.
     pub voids_max: u32,
 }
 
@@ -97,7 +97,8 @@ pub enum Next {
     Try(TrialInput),
     /// The search is over.
     Found(SearchResult),
-    /// Too many trials were void, the last at this rate, and no rate passed: nothing can be said of the server.
+    /// Too many trials were void, the last at this rate, and no rate passed: nothing can be said of the
+    /// server.
     Unfit(u64),
 }
 

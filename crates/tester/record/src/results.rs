@@ -297,8 +297,8 @@ pub struct Run {
     pub at_ceiling: bool,
     /// How often a trial failed at the highest rate at which a trial passed, or below.
     pub loss_inversions: u32,
-    /// Too many trials were void: the search ended at this rate, in q/s, with what was known. Absent if it ended
-    /// otherwise.
+    /// Too many trials were void: the search ended at this rate, in q/s, with what was known. Absent if it
+    /// ended otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by_voids_qps: Option<u64>,
     /// The bounds for each goal of the settings.

@@ -12,8 +12,8 @@ use crate::{Outcome, SearchMode};
 pub enum Rule {
     /// Any failure fails its rate (RFC 8219 9).
     EveryTrial,
-    /// Two trials that agree decide, a third one where the first two differ; passes and marginal failures weigh
-    /// the same. A failure with a larger loss than [`MARGINAL_LOSS`] decides alone.
+    /// Two trials that agree decide, a third one where the first two differ; passes and marginal failures
+    /// weigh the same. A failure with a larger loss than [`MARGINAL_LOSS`] decides alone.
     TwoDecide,
 }
 
@@ -81,8 +81,8 @@ pub struct Standings {
 }
 
 impl Standings {
-    /// Of trials as their rate in q/s, their outcome, and the share of their queries without a valid answer in
-    /// time, from 0 to 1. Void trials say nothing.
+    /// Of trials as their rate in q/s, their outcome, and the share of their queries without a valid answer
+    /// in time, from 0 to 1. Void trials say nothing.
     pub fn new(rule: Rule, trials: impl IntoIterator<Item = (u64, Outcome, f64)>) -> Self {
         let mut rates: BTreeMap<u64, Trials> = BTreeMap::new();
         for (rate_qps, outcome, loss_ratio) in trials.into_iter().filter(|trial| trial.1 != Outcome::Void) {

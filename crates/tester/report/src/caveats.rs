@@ -2,8 +2,10 @@
 
 use record::{Finding, Outcome, Results, Severity, State, Validity};
 
+use super::bounds::inflation;
+use super::held::{held, lost_at};
 use super::select::{Phase, Tally, every_trial};
-use super::words::upper_first;
+use super::words::{ended_by_voids, upper_first};
 use record::number::{plural, rate_of, seconds};
 
 /// RFC 8219 9: a trial SHOULD last at least this long, in seconds.
@@ -34,6 +36,7 @@ pub(crate) fn caveats(results: &Results) -> Vec<Caveat> {
     all.extend(state_caveat(results));
     all.extend(selftest_caveat(results));
     all.extend(ceiling_caveat(results));
+    all.extend(rate_caveats(results));
     all.extend(cache_caveat(results));
     all.extend(trust_caveats(results));
     all.extend(deviation_caveat(results));
@@ -139,6 +142,36 @@ fn ceiling_caveat(results: &Results) -> Option<Caveat> {
     })
 }
 
+/// What the trials say against the rate.
+fn rate_caveats(results: &Results) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    if let Some(text) = ended_by_voids(results) {
+        all.push(caveat(Severity::Warning, "Void trials ended a search", text));
+    }
+    let Some(rate_qps) = results.summary.as_ref().map(|summary| summary.p1) else { return all };
+    let held = held(results, rate_qps);
+    if let Some(lowest_qps) = held.lowest_lost_qps() {
+        let text = format!(
+            "{} of {} at {} or below lost queries: {}. By the rule of RFC 8219, where every trial counts, the rate lies \
+             below {}.",
+            held.lost.len(),
+            plural(held.trials, "trial", "trials"),
+            rate_of(rate_qps),
+            held.losses(lost_at),
+            rate_of(lowest_qps)
+        );
+        all.push(caveat(Severity::Warning, "Queries were lost at or below the rate", text));
+    }
+    if let Some(found) = inflation(results, rate_qps).filter(|found| found.matters(results)) {
+        let text = format!(
+            "{} A server with a queue answers in that time what it could not answer before.",
+            found.words()
+        );
+        all.push(caveat(Severity::Warning, "Short trials", text));
+    }
+    all
+}
+
 fn trust_caveats(results: &Results) -> Vec<Caveat> {
     let mut all = Vec::new();
     let trials = every_trial(results);
@@ -155,8 +188,7 @@ fn trust_caveats(results: &Results) -> Vec<Caveat> {
     }
     let inversions: u64 = results.runs.iter().map(|run| u64::from(run.loss_inversions)).sum();
     if inversions > 0 {
-        let text =
-            "A lower rate failed where a higher one passed: losses came and went, so the rate is uncertain.";
+        let text = "A trial failed at a rate at which another passed, or below: losses came and went, so the rate is uncertain.";
         all.push(caveat(
             Severity::Info,
             plural(inversions as usize, "loss inversion", "loss inversions"),

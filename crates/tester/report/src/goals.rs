@@ -12,6 +12,11 @@ pub fn without(results: &Results) -> String {
     }
 }
 
+/// Whether the first goal allows trials that lose any number of queries.
+pub(crate) fn may_lose(results: &Results) -> bool {
+    results.settings.goals.first().is_some_and(|goal| goal.exceed_pct > 0.0)
+}
+
 /// What a goal allows to be lost.
 fn allowed(goal: &Goal) -> String {
     let loss = match goal.loss_pct {

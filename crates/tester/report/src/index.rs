@@ -64,7 +64,7 @@ fn results(entries: &[Entry]) -> Table {
         Column("server", false),
         Column("preset", false),
         Column("runs", true),
-        Column("safe rate, P1, q/s", true),
+        Column("P1, q/s", true),
         Column("median, q/s", true),
         Column("P99, q/s", true),
         Column("dispersion", true),

@@ -6,6 +6,7 @@
 //! sentence, so that all forms say the same.
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod caveats;
 mod charts;
 mod clean;
@@ -13,6 +14,7 @@ pub mod compare;
 mod csv;
 mod figures;
 mod goals;
+mod held;
 mod html;
 pub mod index;
 mod lines;
@@ -30,9 +32,11 @@ mod trial_text;
 mod words;
 mod write;
 
+pub use bounds::{Inflation, inflation};
 pub use clean::one_line;
 pub use csv::trials_csv;
 pub use figures::svg_figures;
+pub use held::{Held, held};
 pub use html::html;
 pub use load::{FILE, LoadError, load};
 pub use observed::observed_text;

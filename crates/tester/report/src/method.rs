@@ -63,7 +63,8 @@ fn search(settings: &Settings) -> String {
             "Bisection: a trial that passes raises the lower bound, one that fails lowers the upper bound"
         }
         SearchMode::Verify => {
-            "Bisection with verification: only a rate that failed twice lowers the upper bound"
+            "Bisection with verification: two trials that agree decide a rate, a third one decides where they differ, a loss \
+             above 5 % decides alone, and the rate found passed twice"
         }
         SearchMode::Mlr => {
             "MLRsearch (RFC 9971): each rate is judged by all trials at it, first short ones far apart, then full-length ones"
@@ -78,8 +79,8 @@ fn search(settings: &Settings) -> String {
         number => format!("{number} times"),
     };
     format!(
-        "{search}, until the bounds are closer than {} %. The search is repeated {repeated}; the safe rate is the first \
-         percentile of the rates found, the typical one is their median.",
+        "{search}, until the bounds are closer than {} %. The search is repeated {repeated}; the rate that is \
+         given is the first percentile of the rates found, the typical one is their median.",
         short(settings.width_pct)
     )
 }

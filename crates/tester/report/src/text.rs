@@ -9,7 +9,8 @@ use super::lines::{line, wrapped};
 use super::observed::summary;
 use super::select::{Tally, every_trial};
 use super::words::{
-    at_ceiling, attempt_lines, certified, confidence, kept, p1_name, p99_name, upper_first, verdict,
+    at_ceiling, attempt_lines, certified, confidence, kept, p1_name, p99_name, rate_name, upper_first,
+    verdict,
 };
 use record::number::{count, percent, plural, rate, rate_of, time_of};
 
@@ -34,7 +35,8 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     let mut add = |label: &str, value: String| lines.push((label.to_owned(), value));
     if let Some(summary) = &results.summary {
         let bound = if at_ceiling(results) { "at least " } else { "" };
-        add(&format!("Safe rate, {}", p1_name(summary.n)), format!("{bound}{}", rate_of(summary.p1)));
+        let label = format!("{}, {}", rate_name(results, summary), p1_name(summary.n));
+        add(&label, format!("{bound}{}", rate_of(summary.p1)));
         add("Median", rate(summary.median));
         add(&p99_name(summary.n), rate_of(summary.p99));
         add("Dispersion", format!("{} of the median", percent(summary.dispersion_pct)));

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use record::{Attempt, AttemptPart, Cause, CertificateUse, Dut, Results, SelfTest, State, Summary, Trial};
+use record::{
+    Attempt, AttemptPart, Cause, CertificateUse, Dut, Results, Run, SelfTest, State, Summary, Trial,
+};
 
+use super::bounds::{inflation, unseen};
 use super::clean::printable;
-use super::goals::without;
+use super::goals::{may_lose, without};
+use super::held::held;
+use super::select::deciding_failure;
 use record::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, time_of};
 
 /// The server and its version; where it is not ours and states none, its address.
@@ -99,6 +104,11 @@ fn ordinal(number: usize) -> String {
     format!("{number}{suffix}")
 }
 
+/// What the lowest rate of the runs is called: safe only if it held in every trial.
+pub(crate) fn rate_name(results: &Results, summary: &Summary) -> &'static str {
+    if held(results, summary.p1).is_everywhere() { "Safe rate" } else { "Rate found" }
+}
+
 /// `P1 (= min, n = 3)`: with up to 100 values the first percentile is the smallest (RFC 2330 11.3).
 pub(crate) fn p1_name(n: usize) -> String {
     if n <= 100 { format!("P1 (= min, n = {n})") } else { format!("P1 (n = {n})") }
@@ -109,17 +119,18 @@ pub(crate) fn p99_name(n: usize) -> String {
     if n < 100 { format!("P99 (= max, n = {n})") } else { format!("P99 (n = {n})") }
 }
 
-/// The result in plain words: the record's own verdict, or one made from its numbers.
+/// The result in plain words. It is made from the trials of the record, also where the record has a sentence
+/// of its own: an older program may have said what these trials contradict.
 pub fn verdict(results: &Results) -> String {
     printable(unchecked_verdict(results))
 }
 
 fn unchecked_verdict(results: &Results) -> String {
-    if let Some(verdict) = results.verdict.as_ref().filter(|text| !text.trim().is_empty()) {
-        return verdict.clone();
-    }
     let Some(summary) = &results.summary else { return without_summary(results) };
     let mut text = rate_sentence(results, summary);
+    if let Some(ended) = ended_by_voids(results) {
+        text += &format!(" {ended}");
+    }
     if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.valid > 0) {
         text += &format!(
             " At {}, half of the answers came within {} and 99 of 100 within {}.",
@@ -138,20 +149,71 @@ fn unchecked_verdict(results: &Results) -> String {
 
 fn rate_sentence(results: &Results, summary: &Summary) -> String {
     let name = dut_name(results);
+    if summary.p1 == 0 {
+        let without = results.runs.iter().filter(|run| run.complete && run.qps == 0).count();
+        let runs = plural(summary.n, "run", "runs");
+        return format!("{name} held no rate in {without} of {runs}{}.", spread(summary));
+    }
     let safe =
         if at_ceiling(results) { format!("at least {}", rate_of(summary.p1)) } else { rate_of(summary.p1) };
-    if summary.n == 1 {
-        return format!("{name} answered {safe} {}, in one run.", without(results));
+    let held = held(results, summary.p1);
+    let each = if summary.n <= 100 { "every one of" } else { "99 % of" };
+    let runs = match summary.n {
+        1 => "one run".to_owned(),
+        n => format!("{each} {}", plural(n, "run", "runs")),
+    };
+    let spread = spread(summary);
+    let words = held.words();
+    if held.is_everywhere() || may_lose(results) {
+        let without = without(results);
+        return format!("{name} answered {safe} {without} in {runs}{spread}. The rate held {words}.");
     }
-    format!(
-        "{name} answered {safe} {} in {} {} (median {}; the runs lie {} apart).",
-        without(results),
-        if summary.n <= 100 { "every one of" } else { "99 % of" },
-        plural(summary.n, "run", "runs"),
-        rate(summary.median),
-        percent(summary.dispersion_pct),
-    )
+    if held.trials == 0 {
+        return format!("{name} answered {safe} in {runs}{spread}. The rate held {words}.");
+    }
+    let found = match summary.n {
+        1 => "One run found that rate".to_owned(),
+        _ => format!("{} found that rate or a higher one", upper_first(&runs)),
+    };
+    format!("{name} answered {safe}, but not in every trial: the rate held {words}. {found}{spread}.")
 }
+
+/// How the rates of several runs differ, in parentheses.
+fn spread(summary: &Summary) -> String {
+    match summary.n {
+        0 | 1 => String::new(),
+        _ => format!(
+            " (median {}; the runs lie {} apart)",
+            rate(summary.median),
+            percent(summary.dispersion_pct)
+        ),
+    }
+}
+
+/// Which searches void trials ended, and between which bounds their rates lie.
+pub(crate) fn ended_by_voids(results: &Results) -> Option<String> {
+    let ended: Vec<(usize, u64, &Run)> = (results.runs.iter().enumerate())
+        .filter_map(|(index, run)| Some((index + 1, run.ended_by_voids_qps?, run)))
+        .collect();
+    let one = |(number, void_qps, run): &(usize, u64, &Run)| {
+        let ended = format!("Void trials at {} ended run {number}", rate_of(*void_qps));
+        match deciding_failure(run) {
+            _ if run.qps == 0 => format!("{ended} before any rate passed."),
+            Some(failure) => {
+                let (passed, failed) = (rate_of(run.qps), rate_of(failure.rate_qps));
+                format!("{ended}: its rate lies between {passed} and {failed}.")
+            }
+            None => format!("{ended}: its rate is at least {}.", rate_of(run.qps)),
+        }
+    };
+    let named: Vec<String> = ended.iter().take(ENDED_NAMED).map(one).collect();
+    let more = ended.len() - named.len();
+    let more = (more > 0).then(|| format!("Void trials ended {} more.", plural(more, "run", "runs")));
+    (!ended.is_empty()).then(|| named.into_iter().chain(more).collect::<Vec<_>>().join(" "))
+}
+
+/// Searches that void trials ended and that are described one by one.
+const ENDED_NAMED: usize = 3;
 
 fn without_summary(results: &Results) -> String {
     let found: Vec<String> =
@@ -159,12 +221,12 @@ fn without_summary(results: &Results) -> String {
     let end = match &results.state {
         State::Running => "The measurement has not ended yet.".to_owned(),
         State::Complete if results.runs.is_empty() => "The measurement held no search.".to_owned(),
-        State::Complete => "No run found a rate without loss.".to_owned(),
+        State::Complete => "No run found a rate.".to_owned(),
         State::Interrupted => "The measurement was interrupted.".to_owned(),
         State::Failed(reason) => format!("The measurement failed: {}.", reason.trim_end_matches('.')),
     };
     match (&results.selftest, found.as_slice()) {
-        (_, [_, ..]) => format!("{end} Highest rates that passed so far: {}.", found.join(", ")),
+        (_, [_, ..]) => format!("{end} Rates found so far: {}.", found.join(", ")),
         (Some(test), []) if test.passed => {
             format!(
                 "{end} The self-test passed: this Tester is fit to measure up to {}.",
@@ -200,6 +262,10 @@ pub fn confidence(results: &Results) -> String {
             );
         }
         None => text += " So few runs allow no confidence interval.",
+    }
+    let inflation = inflation(results, summary.p1).filter(|found| found.matters(results));
+    for said in inflation.map(|found| found.words()).into_iter().chain(unseen(results, summary.p1)) {
+        text += &format!(" {said}");
     }
     text
 }

@@ -9,11 +9,11 @@ pub(super) fn standings(spec: &SearchSpec, history: &[Point]) -> Standings {
     Standings::new(rule, history.iter().map(|point| (point.rate_qps, point.outcome, point.loss_ratio)))
 }
 
-/// The next step. An open rate is decided first. The rate that the search would end with is confirmed where the
-/// rule asks for it: if it fails then, the search goes on below.
+/// The next step. An open rate is decided first. The rate that the search would end with is confirmed where
+/// the rule asks for it: if it fails then, the search goes on below.
 ///
-/// The search ends: a trial is run at an open rate, at the rate to be confirmed, or at a rate never tried, and
-/// no rate takes more than three trials that are not void.
+/// The search ends: a trial is run at an open rate, at the rate to be confirmed, or at a rate never tried,
+/// and no rate takes more than three trials that are not void.
 pub(super) fn next(spec: &SearchSpec, history: &[Point]) -> Next {
     let standings = standings(spec, history);
     if let Some(open_qps) = standings.open_qps() {

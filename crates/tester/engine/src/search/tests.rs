@@ -214,8 +214,8 @@ proptest! {
         obeys_its_rule(&spec, &history, end)?;
     }
 
-    /// The same of histories that no search would have made: they end as soon as voids or the rule say so, and
-    /// whatever is found then obeys the rule.
+    /// The same of histories that no search would have made: they end as soon as voids or the rule say so,
+    /// and whatever is found then obeys the rule.
     #[test]
     fn any_history_is_judged_by_the_rule(
         history in prop::collection::vec((10u64..40, 0u8..3, 0.0f64..0.1), 0..40),
@@ -234,8 +234,8 @@ proptest! {
     }
 }
 
-/// By RFC 8219's rule no trial at or below the result failed; by the other one the result was confirmed, no rate
-/// below it failed, and no rate is left open. Only void trials end a search before.
+/// By RFC 8219's rule no trial at or below the result failed; by the other one the result was confirmed, no
+/// rate below it failed, and no rate is left open. Only void trials end a search before.
 fn obeys_its_rule(spec: &SearchSpec, history: &[Point], end: Next) -> Result<(), TestCaseError> {
     let Next::Found(found) = end else { return Ok(()) };
     let at_or_below = |point: &&Point| point.rate_qps <= found.qps;

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use record::{Results, Run, Summary};
 
 use super::{RUNS, spread};
+use crate::held::of_run;
 use crate::svg::{
     Chart, Frame, Item, Scale, Shape, Size, Tick, at, band, label, legend, shape, x_axis, y_axis,
 };
@@ -26,7 +27,7 @@ pub fn rates(results: &Results, size: Size) -> Option<Chart> {
         (y_axis(&frame, &y, &ticks, "q/s"))
         (x_axis(&frame, &x, &numbers, "run", false))
         @if let Some(summary) = &results.summary { (statistics(summary, &frame, &y)) }
-        @for (number, run) in &runs { (point(*number, run, x.at(*number as f64), &y)) }
+        @for (number, run) in &runs { (point(results, *number, run, x.at(*number as f64), &y)) }
         (legend(&frame, &items(&runs, size)))
     };
     let seen = results.summary.as_ref().map_or_else(String::new, |summary| {
@@ -48,18 +49,20 @@ fn domain(runs: &[(usize, &Run)]) -> (f64, f64) {
     ((low - margin).max(0.0), high + margin)
 }
 
-fn point(number: usize, run: &Run, x: f64, y: &Scale) -> Markup {
+fn point(results: &Results, number: usize, run: &Run, x: f64, y: &Scale) -> Markup {
     let found = run.qps as f64;
     let above = y.at(found + run.stop_width_qps as f64);
-    let note = match (run.at_ceiling, run.complete) {
-        (true, _) => "; at the ceiling: may be higher",
-        (false, false) => "; the search was broken off",
-        (false, true) => "",
+    let note = match (run.ended_by_voids_qps, run.at_ceiling, run.complete) {
+        (Some(_), ..) => "; void trials ended the search",
+        (None, true, _) => "; at the ceiling: may be higher",
+        (None, false, false) => "; the search was broken off",
+        (None, false, true) => "",
     };
     let mark = if run.complete { (Shape::Disc, "pass") } else { (Shape::Diamond, "void") };
     let title = format!(
-        "Run {number}: {} passed, {} did not{note}",
+        "Run {number}: {}, which held {}; bracket up to {}{note}",
         rate_of(run.qps),
+        of_run(results, run).words(),
         rate_of(run.qps.saturating_add(run.stop_width_qps))
     );
     html! {
@@ -93,8 +96,8 @@ fn statistics(summary: &Summary, frame: &Frame, y: &Scale) -> Markup {
 
 fn items(runs: &[(usize, &Run)], size: Size) -> Vec<Item> {
     let text = match size {
-        Size::Narrow => "passed, up to what failed",
-        _ => "highest rate that passed; the stroke ends at the lowest that failed",
+        Size::Narrow => "found, up to what failed",
+        _ => "rate found; the stroke ends at the lowest above it that failed",
     };
     let mut items = vec![Item { shape: Shape::Disc, class: "pass", text: text.to_owned() }];
     if runs.iter().any(|(_, run)| !run.complete) {

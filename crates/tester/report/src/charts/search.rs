@@ -1,6 +1,7 @@
 //! The path of one search: rate over trial, and the bracket it narrows.
 
 use maud::{Markup, html};
+use record::standing::{Rule, Standings};
 use record::{Outcome, Results, Run, Trial};
 
 use super::MARKS;
@@ -27,7 +28,9 @@ pub fn search(results: &Results, number: usize, size: Size) -> Option<Chart> {
     let numbers: Vec<Tick> =
         numbers.map(|trial| Tick { value: trial as f64, label: trial.to_string() }).collect();
     let body = html! {
-        (area(&bracket(trials, &x, &y), "", "The bracket that was left before each trial"))
+        @if let Some(rule) = Rule::of(&results.settings.search) {
+            (area(&bracket(rule, trials, &x, &y), "", "The bracket that was left before each trial"))
+        }
         (y_axis(&frame, &y, &ticks, "q/s"))
         (x_axis(&frame, &x, &numbers, "trial", false))
         (points(trials, &x, &y))
@@ -66,7 +69,7 @@ fn points(trials: &[Trial], x: &Scale, y: &Scale) -> Markup {
 
 fn title(number: usize, trial: &Trial) -> String {
     let what = format!("Trial {number}: {}, {}", rate_of(trial.rate_qps), outcome_word(trial.outcome));
-    let missing = trial.scheduled.saturating_sub(trial.valid);
+    let missing = trial.failed_queries();
     match (trial.outcome, &trial.void) {
         (Outcome::Void, Some(reason)) => format!("{what}: {reason}"),
         (Outcome::Fail, _) => {
@@ -76,17 +79,18 @@ fn title(number: usize, trial: &Trial) -> String {
     }
 }
 
-/// The outline of the bracket before each trial: above it the lowest failure, below it the highest pass.
-fn bracket(trials: &[Trial], x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
+/// The outline of the bracket before each trial: above it the lowest rate that failed by the rule of the
+/// search, below it the highest that passed.
+fn bracket(rule: Rule, trials: &[Trial], x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     let ceiling = trials.iter().map(|trial| trial.rate_qps).max().unwrap_or(0);
     let mut upper = Vec::with_capacity(2 * trials.len());
     let mut lower = Vec::with_capacity(2 * trials.len());
     for index in 0..trials.len() {
-        let before = &trials[..index];
-        let of =
-            |outcome| before.iter().filter(move |trial| trial.outcome == outcome).map(|trial| trial.rate_qps);
-        let low = of(Outcome::Pass).max().unwrap_or(0);
-        let high = of(Outcome::Fail).filter(|rate| *rate > low).min().unwrap_or(ceiling.max(low));
+        let before = trials[..index].iter();
+        let standings =
+            Standings::new(rule, before.map(|trial| (trial.rate_qps, trial.outcome, trial.loss_ratio())));
+        let low = standings.passed_qps().unwrap_or(0);
+        let high = standings.failed_qps().unwrap_or(ceiling);
         for edge in [x.at(index as f64 + 0.5), x.at(index as f64 + 1.5)] {
             upper.push((edge, y.at(high as f64)));
             lower.push((edge, y.at(low as f64)));

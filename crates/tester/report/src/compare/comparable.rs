@@ -6,6 +6,9 @@ use record::{LoadModel, Results, Settings, State};
 
 use super::Named;
 use crate::clean::{printable, shortened};
+use crate::held::lost_at_or_below;
+use crate::words::ended_by_voids;
+use record::number::rate_of;
 
 /// Why two results cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +138,12 @@ fn doubts(of: Named<'_>) -> Vec<String> {
     }
     if of.results.selftest.as_ref().is_none_or(|test| !test.passed) {
         doubt("no self-test of RFC 8219 9.2.1 was passed: the Tester may be the limit");
+    }
+    if let Some(held) = lost_at_or_below(of.results) {
+        doubt(&format!("{} held {}", rate_of(held.rate_qps), held.words()));
+    }
+    if let Some(ended) = ended_by_voids(of.results) {
+        doubt(&ended);
     }
     doubts
 }

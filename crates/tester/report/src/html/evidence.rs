@@ -21,8 +21,8 @@ pub fn rates(results: &Results) -> Markup {
     }
     html! {
         (figure(|size| charts::rates(results, size), &html! {
-            "The highest rate that passed in each run. The stroke above a point reaches to the lowest rate that failed: \
-             the true limit of that run lies between. The scale does not begin at zero. The band, where there is one, is the confidence interval of the median."
+            "The rate that each run found. The stroke above a point reaches to the lowest rate above it that failed: by the \
+             rule of the search the limit of that run lies between. The scale does not begin at zero. The band, where there is one, is the confidence interval of the median."
         }))
         @match statistics(results) {
             Some(table) => (table),
@@ -85,10 +85,11 @@ fn runs(results: &Results) -> Table {
     let rows: Vec<Vec<Cell>> = (results.runs.iter().enumerate())
         .map(|(index, run)| {
             let tally = Tally::of(&run.trials);
-            let end = match (run.complete, run.at_ceiling) {
-                (true, false) => "to the end",
-                (_, true) => "at the ceiling",
-                (false, false) => "broken off",
+            let end = match (run.ended_by_voids_qps, run.complete, run.at_ceiling) {
+                (Some(qps), ..) => format!("until void trials at {}", rate_of(qps)),
+                (None, true, false) => "to the end".to_owned(),
+                (None, _, true) => "at the ceiling".to_owned(),
+                (None, false, false) => "broken off".to_owned(),
             };
             vec![
                 Cell::count(index as u64 + 1),
@@ -98,7 +99,7 @@ fn runs(results: &Results) -> Table {
                 Cell::count(tally.fail as u64),
                 Cell::count(tally.void as u64),
                 Cell::count(u64::from(run.loss_inversions)),
-                Cell::text(end),
+                Cell::text(&end),
             ]
         })
         .collect();
@@ -125,7 +126,7 @@ pub fn searches(results: &Results) -> Markup {
     html! {
         p {
             "Each trial is a mark: " b.pass { "● passed" } ", " b.fail { "✕ failed" } ", " b.void { "◇ void" }
-            " (the Tester or other load was at fault). The shaded area is the bracket that was left; the line is the rate found."
+            " (the Tester or other load was at fault). The shaded area is the bracket that a bisection had left by its rule; the line is the rate found."
         }
         div.paths {
             @for number in numbers.iter().take(PATHS) {

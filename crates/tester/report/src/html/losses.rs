@@ -40,7 +40,7 @@ fn failures(results: &Results) -> Vec<(usize, &Trial)> {
 pub fn losses(results: &Results) -> Markup {
     let failures = failures(results);
     if failures.is_empty() {
-        return missing("No trial failed above a rate that passed: nothing decided by loss.");
+        return missing("No trial failed above a rate that was found: no loss decided.");
     }
     let typical = typical_run(results).and_then(|(number, run)| Some((number, deciding_failure(run)?)));
     html! {

@@ -5,7 +5,10 @@ use record::{Results, Severity, Summary, Trial};
 
 use crate::caveats::{Caveat, caveats};
 use crate::clean::unbroken;
-use crate::words::{at_ceiling, confidence, kept, p1_name, p99_name, upper_first, verdict as sentence};
+use crate::held::held;
+use crate::words::{
+    at_ceiling, confidence, kept, p1_name, p99_name, rate_name, upper_first, verdict as sentence,
+};
 use record::number::{count, percent, plural, rate, rate_of, real, time_of};
 
 /// The first section.
@@ -23,10 +26,10 @@ pub fn verdict(results: &Results) -> Markup {
 
 fn safe_rate(results: &Results, summary: &Summary) -> Markup {
     let ceiling = at_ceiling(results);
-    let held = if summary.n <= 100 { "every run" } else { "99 of 100 runs" };
+    let held = held(results, summary.p1).words();
     html! {
         p.rate {
-            span { "Safe rate: " (held) " held it without losing a query. " (p1_name(summary.n)) }
+            span { (rate_name(results, summary)) ": held " (unbroken(&held)) ". " (p1_name(summary.n)) }
             strong { @if ceiling { "≥ " } (count(summary.p1)) } " q/s"
         }
     }

@@ -10,7 +10,10 @@ use record::campaign::{Figure, Published, SENTINEL, Series, VisitState};
 use record::ladder;
 
 use super::visited::VisitRecord;
+use crate::held::lost_at_or_below;
 use crate::select::dut_cpu_us_per_answer;
+use crate::words::ended_by_voids;
+use record::number::rate_of;
 use record::preflight::Severity;
 
 /// A cell over all its visits.
@@ -191,6 +194,9 @@ impl Row {
             self.cpu_us = Some((self.cpu_us.unwrap_or(0.0) * visits + cpu_us) / (visits + 1.0));
         }
         self.limited(results.bottleneck.as_ref());
+        let lost =
+            lost_at_or_below(results).map(|held| format!("{} held {}", rate_of(held.rate_qps), held.words()));
+        lost.into_iter().chain(ended_by_voids(results)).for_each(|why| self.troubled(why));
     }
 
     /// Of one trial only its failure is told apart; the rest are figures.

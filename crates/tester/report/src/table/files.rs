@@ -5,9 +5,10 @@ use record::Results;
 use super::super::caveats::deviations;
 use super::super::clean::printable;
 use super::super::csv::row as csv_row;
+use super::super::held::lost_at_or_below;
 use super::super::words::dut_name;
 use super::{Cell, ROWS, Table, latex};
-use record::number::{NONE, exact, seconds};
+use record::number::{NONE, exact, rate_of, seconds};
 
 /// The files of all tables that have a name, with their names; `caption` makes a caption stand for itself.
 pub fn table_files(tables: &[Table], caption: impl Fn(&str) -> String) -> Vec<(String, String)> {
@@ -31,9 +32,11 @@ pub fn caption(results: &Results, what: &str) -> String {
     let n = results.summary.as_ref().map_or(results.runs.len(), |found| found.n);
     let asked = deviations(results);
     let asked = if asked.is_empty() { "none".to_owned() } else { asked.join("; ") };
+    let held = lost_at_or_below(results)
+        .map_or(String::new(), |held| format!(" {} held {}.", rate_of(held.rate_qps), held.words()));
     format!(
         "{what}, {}. N = {n}; preset {}, search {}, trials of {}, timeout {}, {} % of names with AAAA, {} % cached. \
-         Deviations from RFC 8219: {asked}.",
+         Deviations from RFC 8219: {asked}.{held}",
         dut_name(results),
         settings.preset,
         settings.search,

@@ -1,0 +1,112 @@
+//! How a rate held: what every trial of the record says of it, whatever the search decided.
+//!
+//! All sentences about a rate go through [`held`], so that none contradicts a trial.
+
+use super::goals::may_lose;
+use record::number::{count, plural, rate_of, seconds, share, short};
+use record::{Outcome, Results, Run, Trial};
+
+/// Losses that are named; of more the largest are.
+const NAMED: usize = 4;
+
+/// What the trials that are not void say of a rate: those at it or below.
+#[derive(Clone, Debug)]
+pub struct Held<'a> {
+    /// The rate in q/s.
+    pub rate_qps: u64,
+    /// The trials at or below it.
+    pub trials: usize,
+    /// Those of them that lost more than the first goal of the search allows, which is nothing without goals;
+    /// the largest share first.
+    pub lost: Vec<&'a Trial>,
+    /// The shortest and the longest in seconds.
+    lengths_s: (f64, f64),
+}
+
+/// How a rate held in all runs of the search and in the trial at half the rate.
+pub fn held(results: &Results, rate_qps: u64) -> Held<'_> {
+    let trials = results.runs.iter().flat_map(|run| &run.trials).chain(&results.latency_trial);
+    of_trials(results, rate_qps, trials)
+}
+
+/// How the lowest rate of the runs held, if a trial at it or below lost too much. `None` with goals by which
+/// such trials are expected.
+pub(crate) fn lost_at_or_below(results: &Results) -> Option<Held<'_>> {
+    let held = held(results, results.summary.as_ref()?.p1);
+    (!held.lost.is_empty() && !may_lose(results)).then_some(held)
+}
+
+/// How the rate of a run held in its own trials.
+pub(crate) fn of_run<'a>(results: &Results, run: &'a Run) -> Held<'a> {
+    of_trials(results, run.qps, &run.trials)
+}
+
+fn of_trials<'a>(results: &Results, rate_qps: u64, trials: impl IntoIterator<Item = &'a Trial>) -> Held<'a> {
+    let allowed = results.settings.goals.first().map_or(0.0, |goal| goal.loss_pct / 100.0);
+    let concerns = |trial: &&Trial| trial.outcome != Outcome::Void && trial.rate_qps <= rate_qps;
+    let mut found = Held { rate_qps, trials: 0, lost: Vec::new(), lengths_s: (f64::INFINITY, 0.0) };
+    for trial in trials.into_iter().filter(concerns) {
+        found.trials += 1;
+        let (shortest, longest) = found.lengths_s;
+        found.lengths_s = (shortest.min(trial.duration_s), longest.max(trial.duration_s));
+        let is_forgiven = allowed > 0.0 && trial.loss_ratio() <= allowed;
+        if trial.outcome == Outcome::Fail && !is_forgiven {
+            found.lost.push(trial);
+        }
+    }
+    found.lost.sort_by(|a, b| b.loss_ratio().total_cmp(&a.loss_ratio()));
+    found
+}
+
+impl Held<'_> {
+    /// Whether there are trials, and none of them lost too much.
+    pub fn is_everywhere(&self) -> bool {
+        self.trials > 0 && self.lost.is_empty()
+    }
+
+    /// The lowest rate at which a trial lost too much, in q/s.
+    pub fn lowest_lost_qps(&self) -> Option<u64> {
+        self.lost.iter().map(|trial| trial.rate_qps).min()
+    }
+
+    /// In how many trials the rate held, and what the others lost: `in 5 of 7 trials of 2 s at or below it; 2
+    /// lost 5.20 % and 1.50 %`.
+    pub fn words(&self) -> String {
+        let lengths = match self.lengths_s {
+            (shortest, longest) if shortest < longest => {
+                format!("{} to {}", short(shortest), seconds(longest))
+            }
+            (_, longest) => seconds(longest),
+        };
+        let all = format!("{} of {lengths} at or below it", plural(self.trials, "trial", "trials"));
+        if self.lost.is_empty() {
+            return match self.trials {
+                0 => "in no trial of the record".to_owned(),
+                1 => format!("in the only trial of {lengths} at or below it"),
+                _ => format!("in every one of {all}"),
+            };
+        }
+        let held = count((self.trials - self.lost.len()) as u64);
+        format!("in {held} of {all}; {} lost {}", count(self.lost.len() as u64), self.losses(share_lost))
+    }
+
+    /// The lost trials in words, the largest first and not more than [`NAMED`].
+    pub(crate) fn losses(&self, in_words: impl Fn(&Trial) -> String) -> String {
+        let mut named: Vec<String> = self.lost.iter().take(NAMED).map(|trial| in_words(trial)).collect();
+        if self.lost.len() > NAMED {
+            return format!("{} and less", named.join(", "));
+        }
+        let last = named.pop().unwrap_or_default();
+        if named.is_empty() { last } else { format!("{} and {last}", named.join(", ")) }
+    }
+}
+
+/// The share of its queries that a trial lost: `3.14 %`.
+pub(crate) fn share_lost(trial: &Trial) -> String {
+    share(trial.failed_queries(), trial.scheduled)
+}
+
+/// What a trial lost, and where: `5,230 (3.14 %) at 83,203 q/s`.
+pub(crate) fn lost_at(trial: &Trial) -> String {
+    format!("{} ({}) at {}", count(trial.failed_queries()), share_lost(trial), rate_of(trial.rate_qps))
+}
