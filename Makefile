@@ -7,13 +7,15 @@ BENCH_DNS64_ARGS ?=
 PROMISES ?=
 PROFILE ?= $(TARGET)/profile/dns64d-misses.svg
 FUZZ_SECONDS ?= 60
+# Measurements in each row of that table.
+SEARCH_TRUTH ?= 1000
 CARGO_TARGET_DIR ?= target
 TARGET = $(CARGO_TARGET_DIR)
 
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .PHONY: bench bench-tester bench-auth bench-dns64 promises profile build demo-nat64 package package-test \
-    test fmt clippy unit examples docs fuzz-check deep-test deep-unit deny msrv miri fuzz
+    test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
 bench: build
@@ -62,7 +64,7 @@ package-test:
 test: fmt clippy fuzz-check docs examples unit
 
 # What takes longer, before a release. Each part can be made alone.
-deep-test: fmt clippy docs deny msrv miri examples deep-unit fuzz
+deep-test: fmt clippy docs deny msrv miri examples deep-unit deep-truth fuzz
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -97,6 +99,10 @@ docs:
 # The tests with ten times as many inputs for each property, 2560.
 deep-unit:
 	PROPTEST_CASES=2560 $(MAKE) unit
+
+# The table of docs/method.md that says how true the results of the searches are, computed again: hours.
+deep-truth:
+	SEARCH_TRUTH=$(SEARCH_TRUTH) $(CARGO) test --release -p sextant-engine --test search_truth
 
 # Licences, bans and sources of the dependencies (deny.toml).
 deny:
