@@ -8,7 +8,7 @@ PROMISES ?=
 PROFILE ?= $(TARGET)/profile/dns64d-misses.svg
 FUZZ_SECONDS ?= 60
 # Measurements in each row of that table.
-SEARCH_TRUTH ?= 1000
+SEARCH_TRUTH ?= 60,10
 CARGO_TARGET_DIR ?= target
 TARGET = $(CARGO_TARGET_DIR)
 

@@ -17,7 +17,7 @@ mod tester;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use cases::{CASES, Case, Claim, Search, searches};
+use cases::{CASES, Case, Ceiling, Claim, Search, searches};
 use table::{ABOVE, HEAD, KEPT_UP_ABOVE, Sample, label};
 
 const START: &str = "<!-- truth of the searches -->\n";
@@ -28,7 +28,7 @@ const END: &str = "<!-- end of the truth of the searches -->\n";
 struct Seeds(u64, u64);
 
 /// Few enough for every run of the tests; they are the first ones of the table.
-const FEW: Seeds = Seeds(12, 2);
+const FEW: Seeds = Seeds(5, 1);
 
 impl Seeds {
     /// Those that `SEARCH_TRUTH` says: one number, or two with a comma between them.
@@ -75,7 +75,7 @@ fn results_are_too_high_as_seldom_as_is_claimed() {
 /// A search that finds too little would never be too high.
 #[test]
 fn a_steady_server_is_measured_to_the_width() {
-    for search in searches() {
+    for search in searches().into_iter().filter(|search| !matches!(search.ceiling, Ceiling::Fixed(_))) {
         let steady = CASES.iter().find(|case| case.name == "steady").unwrap();
         let sample = FEW.sample(&search, steady);
         let least = 1.0 - 2.0 * search.width_pct / 100.0;
