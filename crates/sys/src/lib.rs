@@ -20,6 +20,7 @@ mod plain;
 pub mod poll;
 pub mod privileges;
 pub mod process;
+pub mod random;
 pub mod tcp;
 pub mod udp;
 pub mod xdp;

@@ -31,6 +31,11 @@ pub struct Options {
     /// It may be bound to an address that no device has (`IP_FREEBIND`, `IPV6_FREEBIND`): with a local route
     /// to it, the answers come.
     pub any_source: bool,
+    /// ICMP messages do not lower the MTU of its path: a forged one cannot make answers be fragmented, whose
+    /// second fragments can be forged (`IP_PMTUDISC_OMIT`, RFC 9715 3.1 and appendix C).
+    pub no_path_mtu: bool,
+    /// It is connected before it is used: destinations need not be noted.
+    pub single_peer: bool,
 }
 
 /// A non-blocking UDP socket. IPv6 sockets take IPv6 only.
@@ -51,8 +56,13 @@ impl UdpSocket {
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        socket.set_reuse_port(options.reuse_port)?;
+        if options.reuse_port {
+            socket.set_reuse_port(true)?;
+        }
         let this = Self { socket };
+        if options.no_path_mtu {
+            this.ignore_path_mtu(address)?;
+        }
         this.set_buffer(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.receive_buffer_octets)?;
         this.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer_octets)?;
         if options.timestamps {
@@ -67,13 +77,16 @@ impl UdpSocket {
                 SocketAddr::V6(_) => this.set(libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)?,
             }
         }
-        this.note_destinations(address)?;
+        if !options.single_peer {
+            this.note_destinations(address)?;
+        }
         this.socket.bind(&address.into())?;
         Ok(this)
     }
 
     /// Takes a socket that somebody else has bound. It becomes non-blocking, notes destinations as one of
-    /// [`UdpSocket::bind`] does, and joins datagrams ([`Options::join`]).
+    /// [`UdpSocket::bind`] does, joins datagrams ([`Options::join`]) and ignores the MTU of paths
+    /// ([`Options::no_path_mtu`]).
     ///
     /// # Errors
     /// Only those of a broken descriptor.
@@ -81,8 +94,19 @@ impl UdpSocket {
         socket.set_nonblocking(true)?;
         let this = Self { socket: socket.into() };
         this.set(libc::SOL_UDP, libc::UDP_GRO, 1)?;
-        this.note_destinations(this.local_addr()?)?;
+        let address = this.local_addr()?;
+        this.ignore_path_mtu(address)?;
+        this.note_destinations(address)?;
         Ok(this)
+    }
+
+    fn ignore_path_mtu(&self, address: SocketAddr) -> io::Result<()> {
+        match address {
+            SocketAddr::V4(_) => self.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT),
+            SocketAddr::V6(_) => {
+                self.set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)
+            }
+        }
     }
 
     fn note_destinations(&self, address: SocketAddr) -> io::Result<()> {
@@ -266,6 +290,30 @@ mod tests {
     fn batches_cross_ipv4_ipv6_and_wildcard_sockets() {
         for listen in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"] {
             there_and_back(listen);
+        }
+    }
+
+    fn path_mtu(socket: &UdpSocket) -> libc::c_int {
+        let (level, name) = match socket.local_addr().unwrap() {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+        };
+        let (mut value, mut length) = (-1, size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: the kernel writes one c_int, whose length it is told.
+        let result = unsafe {
+            let place = std::ptr::from_mut(&mut value).cast();
+            libc::getsockopt(socket.socket.as_raw_fd(), level, name, place, &mut length)
+        };
+        crate::check(result).map(|_| value).unwrap()
+    }
+
+    #[test]
+    fn attack_a_forged_mtu_is_ignored_where_that_was_asked_for() {
+        for listen in ["127.0.0.1:0", "[::1]:0"] {
+            let options = Options { no_path_mtu: true, ..Options::default() };
+            let bound = UdpSocket::bind(listen.parse().unwrap(), &options).unwrap();
+            let adopted = UdpSocket::adopt(std::net::UdpSocket::bind(listen).unwrap()).unwrap();
+            assert_eq!([path_mtu(&bound), path_mtu(&adopted)], [libc::IP_PMTUDISC_OMIT; 2], "{listen}");
         }
     }
 

@@ -39,6 +39,10 @@ pub struct SendBatch {
     octets_each: usize,
     used: usize,
     segmenting: bool,
+    /// Calls of [`SendBatch::flush`] before segments are tried again.
+    paused: u32,
+    /// How long the next pause is, in calls.
+    next_pause: u32,
 }
 
 // SAFETY: the raw pointers in the headers lead into memory that the value owns.
@@ -48,6 +52,10 @@ unsafe impl Send for SendBatch {}
 const SEGMENTS_MAX: usize = 64;
 /// The most octets in one message: an IP packet's, less the headers.
 const SEGMENTED_OCTETS_MAX: usize = 65_000;
+/// After the first refusal so many calls go without segments; each further refusal doubles the pause, up to
+/// the most. A route that changes for a moment costs little, a device that never takes segments hardly more.
+const FIRST_PAUSE_CALLS: u32 = 64;
+const PAUSE_CALLS_MAX: u32 = 65_536;
 
 impl SendBatch {
     /// Room for `slots` datagrams of up to `octets_each` octets each.
@@ -69,13 +77,16 @@ impl SendBatch {
             octets_each,
             used: 0,
             segmenting: false,
+            paused: 0,
+            next_pause: FIRST_PAUSE_CALLS,
         }
     }
 
     /// From now on, runs of equally long datagrams for one destination pass the network stack as one message,
     /// which the device, or at the latest the receiving socket, takes apart again (`UDP_SEGMENT`, udp(7)).
     /// The receiver sees the same datagrams; the sender saves most of its time. Where the kernel or the
-    /// device cannot do it, it is given up at the first failure and nothing is lost.
+    /// device refuses, nothing is lost: the datagrams leave one by one, and segments are tried again after a
+    /// pause.
     #[must_use]
     pub fn segmenting(self) -> Self {
         Self { segmenting: true, ..self }
@@ -118,10 +129,15 @@ impl SendBatch {
         true
     }
 
-    /// Whether runs of datagrams still leave as one message: [`SendBatch::segmenting`], and nothing has
-    /// failed so far.
-    pub fn is_segmenting(&self) -> bool {
-        self.segmenting
+    /// Whether runs of datagrams were refused as one message so far.
+    pub fn refused_segments(&self) -> bool {
+        self.next_pause > FIRST_PAUSE_CALLS
+    }
+
+    /// Whether runs of datagrams leave as one message: [`SendBatch::segmenting`], and no pause after a
+    /// refusal.
+    fn is_segmenting(&self) -> bool {
+        self.segmenting && self.paused == 0
     }
 
     /// Hands all datagrams to the kernel and empties the batch. An error that may belong to an earlier
@@ -129,6 +145,7 @@ impl SendBatch {
     pub fn flush(&mut self, socket: &UdpSocket) -> Flushed {
         let mut flushed = Flushed::default();
         let (mut at, mut retried) = (0, false);
+        self.paused = self.paused.saturating_sub(1);
         let mut messages = self.gather(0);
         while at < messages.end {
             let left = &mut self.headers[at..messages.end];
@@ -153,7 +170,7 @@ impl SendBatch {
                     retried = true;
                 }
                 Err(error) if datagrams > 1 && refuses_segments(&error) => {
-                    self.segmenting = false;
+                    self.pause_segments();
                     messages = self.gather(flushed.sent + flushed.failed);
                     at = 0;
                     retried = false;
@@ -169,6 +186,11 @@ impl SendBatch {
         }
         self.used = 0;
         flushed
+    }
+
+    fn pause_segments(&mut self) {
+        self.paused = self.next_pause;
+        self.next_pause = (2 * self.next_pause).min(PAUSE_CALLS_MAX);
     }
 
     /// Fills in the headers of the messages that carry the datagrams from `slot` on.
@@ -201,7 +223,7 @@ impl SendBatch {
 
     /// How many datagrams from `slot` on may share a message.
     fn run_from(&self, slot: usize) -> usize {
-        if !self.segmenting {
+        if !self.is_segmenting() {
             return 1;
         }
         let (way, length) = (self.ways[slot], self.vectors[slot].iov_len);
@@ -305,6 +327,32 @@ mod tests {
             };
             (family, level, vectors.iter().flat_map(octets).collect())
         }
+    }
+
+    /// One refusal, which an attacker may cause by a forged MTU, must not make every later answer dearer.
+    #[test]
+    fn attack_a_refused_run_of_segments_turns_them_off_for_a_while_only() {
+        let socket = UdpSocket::bind("[::1]:0".parse().unwrap(), &super::super::Options::default()).unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        let mut batch = SendBatch::new(2, 16).segmenting();
+        let runs = |batch: &mut SendBatch| {
+            for _ in 0..2 {
+                batch.push(None, None, |_| 8);
+            }
+            let messages = batch.gather(0).len();
+            batch.flush(&socket);
+            messages == 1
+        };
+        assert!(runs(&mut batch) && !batch.refused_segments());
+        for pause in [FIRST_PAUSE_CALLS, 2 * FIRST_PAUSE_CALLS] {
+            batch.pause_segments();
+            let without = (0..2 * pause).take_while(|_| !runs(&mut batch)).count();
+            assert_eq!((without as u32, batch.refused_segments()), (pause, true));
+        }
+        for _ in 0..64 {
+            batch.pause_segments();
+        }
+        assert_eq!(batch.paused, PAUSE_CALLS_MAX);
     }
 
     /// Runs under Miri as well, which knows when a pointer has become invalid.

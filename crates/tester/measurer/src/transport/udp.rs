@@ -147,7 +147,7 @@ impl Transport for UdpTransport {
     }
 
     fn fallback(&self) -> Option<&'static str> {
-        (self.segmenting && !self.outgoing.is_segmenting())
+        (self.segmenting && self.outgoing.refused_segments())
             .then_some("the device refused segments, queries left one by one")
     }
 }
