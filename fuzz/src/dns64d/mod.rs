@@ -68,10 +68,9 @@ impl Talk {
             }
             Operation::StreamEnd { query } => self.answer_query(query, |_| None),
             Operation::Unreachable { query } => {
-                if let Some((upstream, Way::Udp { socket })) =
-                    self.peers.asked(query).map(|asked| (asked.upstream, asked.way))
-                {
-                    self.machine.handle_upstream_unreachable(self.now_ns, upstream, socket, &mut self.peers);
+                let asked = self.peers.asked(query).map(|asked| (asked.upstream, asked.way));
+                if let Some((upstream, Way::Udp { .. })) = asked {
+                    self.machine.handle_upstream_unreachable(self.now_ns, upstream);
                 }
             }
         }

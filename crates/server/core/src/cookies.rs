@@ -134,6 +134,19 @@ impl UpstreamCookies {
         Self { servers: (0..upstreams).map(draw).collect() }
     }
 
+    /// Takes over the cookies exchanged with a server that had this number among others.
+    pub fn inherit(&mut self, upstream: usize, before: &Self, its_number: usize) {
+        if let (Some(server), Some(known)) = (self.servers.get_mut(upstream), before.servers.get(its_number))
+        {
+            server.clone_from(known);
+        }
+    }
+
+    /// Whether the server has sent a cookie, so that all its answers must have ours.
+    pub fn is_known(&self, upstream: usize) -> bool {
+        self.servers.get(upstream).is_some_and(|known| known.octets > CLIENT_COOKIE_OCTETS)
+    }
+
     /// Writes the value of the COOKIE option of a query; returns its length, 8 or 16 to 40 octets.
     pub fn write(&self, upstream: usize, out: &mut [u8; OPTION_OCTETS_MAX]) -> usize {
         let known = &self.servers[upstream];

@@ -19,6 +19,14 @@ impl Random {
         Self { generator: ChaCha12Rng::from_seed(seed), pool: [0; POOL_OCTETS], at: POOL_OCTETS }
     }
 
+    /// Takes in another secret. Whoever knows only the generator's state or only the secret knows nothing of
+    /// what is drawn from now on.
+    pub fn renew(&mut self, secret: [u8; 32]) {
+        let mut seed = self.seed();
+        seed.iter_mut().zip(secret).for_each(|(octet, other)| *octet ^= other);
+        *self = Self::new(seed);
+    }
+
     /// 16 random bits.
     pub fn word(&mut self) -> u16 {
         if self.at == POOL_OCTETS {
@@ -183,6 +191,17 @@ mod tests {
         }
         ids.release(0, 0);
         assert_eq!(ids.outstanding(), 0);
+    }
+
+    #[test]
+    fn attack_a_known_state_is_worth_nothing_after_a_renewal() {
+        let draw = |secret| {
+            let mut random = Random::new([3; 32]);
+            random.renew(secret);
+            random.seed()
+        };
+        assert_eq!(draw([1; 32]), draw([1; 32]), "a simulation repeats itself");
+        assert!(draw([1; 32]) != draw([2; 32]) && draw([0; 32]) != Random::new([3; 32]).seed());
     }
 
     #[test]

@@ -56,7 +56,7 @@ const QTYPE_AXFR: u16 = 252;
 pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> Verdict<'m> {
     let Ok(header) = Header::parse(message) else { return Verdict::Drop };
     // Answers and our own queries would be answered for ever; port 0 cannot be sent to.
-    if header.has(Header::QR) || from.port() == 0 || settings.own_sockets.binary_search(&from).is_ok() {
+    if header.has(Header::QR) || from.port() == 0 || settings.own_sockets.contains(from) {
         return Verdict::Drop;
     }
     let parsed = Message::parse(message);
@@ -111,6 +111,8 @@ fn take<'m>(message: &Message<'m>, edns: Option<Edns>) -> Verdict<'m> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use dns64::wire::{CLASS_IN, Name, Writer, rtype};
 
@@ -131,7 +133,7 @@ mod tests {
     }
 
     fn judge<'m>(from: &str, message: &'m [u8]) -> Verdict<'m> {
-        let own_sockets = ["[::1]:999".parse().unwrap()].into();
+        let own_sockets = Arc::new(["[::1]:999".parse().unwrap()].into_iter().collect());
         screen(&Settings { own_sockets, ..Settings::default() }, from.parse().unwrap(), message)
     }
 

@@ -1,7 +1,7 @@
 //! What a [`crate::machine::Machine`] is told at its start. The configuration file becomes this after every
 //! check.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use dns64::Range;
@@ -10,6 +10,7 @@ use dns64::rule::Policy;
 
 use crate::client::Client;
 use crate::domains::{Domains, Routes};
+use crate::own_sockets::OwnSockets;
 
 /// The largest in-flight table, in lookups: slots are numbered with 16 bits and one number means none.
 pub const IN_FLIGHT_MAX: usize = u16::MAX as usize;
@@ -48,8 +49,8 @@ pub struct Settings {
     pub cookies: bool,
     /// The idle time told to clients on TCP and TLS (RFC 7828), in units of 100 ms.
     pub keepalive_100ms: u16,
-    /// The addresses of all upstream sockets of the process, sorted: a query from one of them is a loop.
-    pub own_sockets: Arc<[SocketAddr]>,
+    /// All upstream sockets of the process: a query from one of them is a loop.
+    pub own_sockets: Arc<OwnSockets>,
 }
 
 /// What one network of clients is given.
@@ -86,7 +87,7 @@ pub struct Upstream {
 /// How upstream servers are asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking {
-    /// UDP sockets, and so source ports, for each upstream server, at least 1.
+    /// UDP sockets for each upstream server, at least 1. Each is renewed, with another port, when it was used.
     pub ports: usize,
     /// How long one try waits for its answer.
     pub timeout_ns: u64,
@@ -96,7 +97,8 @@ pub struct Asking {
     pub deadline_ns: u64,
     /// When A is asked for, beside AAAA.
     pub a_query: AQuery,
-    /// Spell the name of every upstream query in random case and want it back so (0x20).
+    /// Spell names in random case and want them back so (0x20), at every server that keeps spellings: the
+    /// first answer tells.
     pub case_randomization: bool,
     /// Send client cookies and learn server cookies (RFC 7873).
     pub cookies: bool,
@@ -211,7 +213,7 @@ impl Default for Settings {
             extended_errors: true,
             cookies: true,
             keepalive_100ms: 100,
-            own_sockets: Arc::new([]),
+            own_sockets: Arc::default(),
         }
     }
 }
@@ -246,7 +248,7 @@ impl Default for Asking {
             tries: 3,
             deadline_ns: 5_000_000_000,
             a_query: AQuery::Afterwards,
-            case_randomization: false,
+            case_randomization: true,
             cookies: true,
             loop_probe: true,
         }

@@ -47,13 +47,18 @@ impl Machine {
         }
     }
 
-    /// Asks each upstream server for a name of our own, to see whether the question comes back.
-    pub fn look_for_loops(&mut self, now_ns: u64, out: &mut impl Output) {
+    /// Asks upstream servers for a name of our own: all of them if this one of several machines shall look for
+    /// `loops`, to see whether the question comes back, and those of which it is not known whether they keep
+    /// the spelling of names. Where no probes are wanted, the first answers tell how servers spell.
+    pub fn probe(&mut self, now_ns: u64, loops: bool, out: &mut impl Output) {
         if !self.settings.asking.loop_probe {
             return;
         }
         for (group, members) in self.settings.clone().groups.iter().enumerate() {
             for &upstream in members {
+                if !loops && !self.upstream_side.wants_spelling(upstream) {
+                    continue;
+                }
                 let Some(name) = self.upstream_side.loops.name(upstream) else { continue };
                 let query = UpstreamQuery {
                     question: Question { name, qtype: rtype::TXT, qclass: CLASS_IN },

@@ -100,7 +100,30 @@ impl Machine {
 
     /// What each upstream server did so far.
     pub fn upstream_counts(&self, now_ns: u64) -> impl Iterator<Item = UpstreamCounts> + '_ {
-        self.upstream_side.upstreams.counts(now_ns)
+        self.upstream_side.counts(now_ns)
+    }
+
+    /// Takes over what a machine with other settings learnt of its upstream servers: cookies, spellings, how
+    /// they do, and who guesses their answers. `same` has for each server its number there, where it is the
+    /// same one.
+    pub fn inherit(&mut self, before: &Self, same: &[Option<usize>]) {
+        self.upstream_side.inherit(&before.upstream_side, same);
+    }
+
+    /// Takes in another secret, so that what is drawn from now on follows from no earlier state.
+    pub fn renew_secret(&mut self, secret: [u8; 32]) {
+        self.upstream_side.renew_secret(secret);
+    }
+
+    /// A UDP socket of an upstream server that is used and waits for nothing: the caller puts a new one with
+    /// another port in its place, and calls [`Machine::socket_renewed`].
+    pub fn drained_socket(&mut self, now_ns: u64, upstream: usize) -> Option<usize> {
+        self.upstream_side.upstreams.drained_socket(upstream, now_ns)
+    }
+
+    /// A new socket is in the place of the drained one.
+    pub fn socket_renewed(&mut self, upstream: usize, socket: usize) {
+        self.upstream_side.upstreams.renewed_socket(upstream, socket);
     }
 
     /// The number of clients' queries that wait for an answer.
@@ -117,12 +140,14 @@ impl Machine {
     pub fn poll_timeout(&self) -> Option<u64> {
         let tries = self.upstream_side.lookups.first_due().map(|(_, due_ns)| due_ns);
         let stale = self.jobs.first_young().map(|(_, due_ns)| due_ns).filter(|&due_ns| due_ns != u64::MAX);
-        tries.into_iter().chain(stale).chain(self.late.first_due_ns()).min()
+        let doubts = self.upstream_side.first_doubt_ns();
+        tries.into_iter().chain(stale).chain(self.late.first_due_ns()).chain(doubts).min()
     }
 
     /// Ends the tries whose time is over, and does for clients what is to be done while they wait.
     pub fn handle_timeout(&mut self, now_ns: u64, out: &mut impl Output) {
         self.ask_late(now_ns, out);
+        self.end_doubts(now_ns, out);
         self.end_tries(now_ns, out);
         self.serve_waiting_stale(now_ns, out);
     }

@@ -11,6 +11,10 @@ pub enum Notice {
     UpstreamUp(usize),
     /// A question asked there came back to us: it is not asked any more.
     Loop(usize),
+    /// Somebody guesses answers of the upstream server of this number: it is asked over streams for a while.
+    Guessing(usize),
+    /// It does not keep the spelling of names: names are not spelled at random for it.
+    SpellingChanged(usize),
     /// Queries are given up without an answer: too many are in flight.
     Full,
 }

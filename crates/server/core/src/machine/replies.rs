@@ -41,28 +41,26 @@ impl Machine {
         }
     }
 
-    /// Learns that nothing listens at an upstream server's address (ICMP port unreachable at this socket).
-    ///
-    /// Where its group has several servers, the socket's queries go to the next one at once. With one, they
-    /// wait for their timeout: a server that restarts is back by then.
-    pub fn handle_upstream_unreachable(
-        &mut self,
-        now_ns: u64,
-        upstream: usize,
-        socket: usize,
-        out: &mut impl Output,
-    ) {
-        if !self.upstream_side.pause(now_ns, upstream, out) {
-            return;
-        }
-        // Queries that are sent again go to the end of the list, so it is walked only as far as it is long
-        // now.
-        let mut at = self.upstream_side.lookups.first_due().map(|(slot, _)| slot);
-        for _ in 0..self.upstream_side.lookups.len() {
-            let Some(slot) = at else { break };
-            at = self.upstream_side.lookups.next_of(slot);
-            if self.upstream_side.is_replaceable(slot, upstream, socket) {
-                self.retry(now_ns, slot, out);
+    /// Learns that nothing listens at an upstream server's address (ICMP port unreachable at one of its
+    /// sockets). Anybody can say so: it is believed if the server is silent from now on, and if another server
+    /// does its task.
+    pub fn handle_upstream_unreachable(&mut self, now_ns: u64, upstream: usize) {
+        self.upstream_side.note_refusal(now_ns, upstream);
+    }
+
+    /// Asks other servers instead of those that were refused and are silent. A lookup's last try waits to its
+    /// end all the same: no refusal makes a lookup fail.
+    pub(super) fn end_doubts(&mut self, now_ns: u64, out: &mut impl Output) {
+        while let Some(upstream) = self.upstream_side.believe_refusal(now_ns, out) {
+            // Queries that are sent again go to the end of the list, so it is walked only as far as it is
+            // long now.
+            let mut at = self.upstream_side.lookups.first_due().map(|(slot, _)| slot);
+            for _ in 0..self.upstream_side.lookups.len() {
+                let Some(slot) = at else { break };
+                at = self.upstream_side.lookups.next_of(slot);
+                if self.upstream_side.is_replaceable(now_ns, slot, upstream) {
+                    self.retry(now_ns, slot, out);
+                }
             }
         }
     }

@@ -1,18 +1,19 @@
 //! The upstream servers: how they are doing, which one is asked next, and from which socket.
 
+mod guard;
 mod health;
+mod sockets;
+mod spelling;
 
 use crate::ids::Random;
 use crate::settings::Settings;
+use guard::Guard;
+pub use guard::{GUARD_NS, NEAR_MISSES_MAX};
 use health::Health;
 pub use health::PAUSE_NS;
-
-/// Queries that leave from one socket before the next is drawn: they are one message to the kernel
-/// (`UDP_SEGMENT`), and so few share a port that an attacker off the path cannot learn it in time.
-const QUERIES_FROM_A_SOCKET: u8 = 32;
-
-/// For so long they may leave from one socket; less than a packet needs to somebody off the path and back.
-const SOCKET_KEPT_NS: u64 = 100_000;
+use sockets::Sockets;
+pub use spelling::Spelled;
+use spelling::Spelling;
 
 /// What one upstream server did, for statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,14 +30,24 @@ pub struct UpstreamCounts {
     pub srtt_ns: u64,
     /// It is left out for a while.
     pub down: bool,
+    /// Answers with the right question and a wrong ID.
+    pub near_misses: u64,
+    /// It is asked over streams alone for a while, because somebody guesses its answers.
+    pub guarded: bool,
+    /// It has sent cookies, and answers without ours are refused (RFC 7873).
+    pub cookie: bool,
+    /// The spelling of names is drawn, and answers in another spelling are refused (0x20).
+    pub spelled: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Upstream {
     health: Health,
-    socket: usize,
-    left_from_socket: u8,
-    socket_until_ns: u64,
+    spelling: Spelling,
+    guard: Guard,
+    sockets: Sockets,
+    /// When it answered last.
+    answered_ns: u64,
     in_flight: usize,
     in_flight_max: usize,
     queries: u64,
@@ -48,27 +59,38 @@ struct Upstream {
 pub struct Upstreams {
     list: Vec<Upstream>,
     groups: Vec<Vec<usize>>,
-    ports: usize,
 }
 
 impl Upstreams {
     /// The servers and groups of the settings.
     pub fn new(settings: &Settings) -> Self {
+        let ports = settings.asking.ports;
         let upstream = |settings: &crate::settings::Upstream| Upstream {
             health: Health::default(),
-            socket: 0,
-            left_from_socket: 0,
-            socket_until_ns: 0,
+            spelling: Spelling::default(),
+            guard: Guard::default(),
+            sockets: Sockets::new(ports),
+            answered_ns: 0,
             in_flight: 0,
             in_flight_max: settings.in_flight,
             queries: 0,
             answers: 0,
             timeouts: 0,
         };
-        Self {
-            list: settings.upstreams.iter().map(upstream).collect(),
-            groups: settings.groups.clone(),
-            ports: settings.asking.ports.max(1),
+        Self { list: settings.upstreams.iter().map(upstream).collect(), groups: settings.groups.clone() }
+    }
+
+    /// Takes over what was learnt of a server that had this number among others: how it does, whether it
+    /// keeps spellings, and whether somebody guesses its answers.
+    pub fn inherit(&mut self, upstream: usize, before: &Self, its_number: usize) {
+        let (Some(server), Some(known)) = (self.list.get_mut(upstream), before.list.get(its_number)) else {
+            return;
+        };
+        server.health = known.health.clone();
+        server.guard = known.guard.clone();
+        // What changed spellings may have been changed itself: it is asked again.
+        if known.spelling.is_demanded() {
+            server.spelling = known.spelling;
         }
     }
 
@@ -101,19 +123,73 @@ impl Upstreams {
             in_flight: upstream.in_flight,
             srtt_ns: upstream.health.srtt_ns(),
             down: !upstream.health.is_up(now_ns),
+            near_misses: upstream.guard.total(),
+            guarded: upstream.guard.is_on(now_ns),
+            cookie: false,
+            spelled: upstream.spelling.is_demanded(),
         })
     }
 
     /// The number of the socket for the next query to a server, below the number of ports.
     pub fn socket(&mut self, upstream: usize, now_ns: u64, random: &mut Random) -> usize {
-        let upstream = &mut self.list[upstream];
-        if upstream.left_from_socket == 0 || now_ns >= upstream.socket_until_ns {
-            upstream.socket = if self.ports > 1 { random.below(self.ports) } else { 0 };
-            upstream.left_from_socket = QUERIES_FROM_A_SOCKET;
-            upstream.socket_until_ns = now_ns + SOCKET_KEPT_NS;
+        self.list[upstream].sockets.draw(now_ns, random)
+    }
+
+    /// A query leaves for the server from this socket.
+    pub fn sent_from(&mut self, upstream: usize, socket: usize) {
+        self.list[upstream].sockets.sent(socket);
+        self.sent(upstream);
+    }
+
+    /// A try from this socket of the server has ended, whatever the end.
+    pub fn ended_from(&mut self, upstream: usize, socket: usize) {
+        self.list[upstream].sockets.ended(socket);
+        self.ended(upstream);
+    }
+
+    /// A socket of the server that waits for nothing; it is renewed now, which
+    /// [`Upstreams::renewed_socket`] is told.
+    pub fn drained_socket(&mut self, upstream: usize, now_ns: u64) -> Option<usize> {
+        self.list.get_mut(upstream)?.sockets.take_drained(now_ns)
+    }
+
+    /// A new socket has this number.
+    pub fn renewed_socket(&mut self, upstream: usize, socket: usize) {
+        if let Some(upstream) = self.list.get_mut(upstream) {
+            upstream.sockets.renewed(socket);
         }
-        upstream.left_from_socket -= 1;
-        upstream.socket
+    }
+
+    /// Whether names in queries to the server are spelled at random.
+    pub fn draws_spelling(&self, upstream: usize) -> bool {
+        self.list[upstream].spelling.is_drawn()
+    }
+
+    /// Whether it is still to be found out whether the server keeps spellings.
+    pub fn wants_spelling(&self, upstream: usize) -> bool {
+        self.list[upstream].spelling.is_unknown()
+    }
+
+    /// Judges an answer of the server by its spelling: `kept` if it is the one that was sent, `tells` if that
+    /// had upper-case letters.
+    pub fn judge_spelling(&mut self, upstream: usize, kept: bool, tells: bool) -> Spelled {
+        self.list[upstream].spelling.judge(kept, tells)
+    }
+
+    /// An answer had the right question and a wrong ID. Returns whether the server is asked over streams alone
+    /// from now on, for [`GUARD_NS`].
+    pub fn near_miss(&mut self, upstream: usize, now_ns: u64) -> bool {
+        self.list[upstream].guard.near_miss(now_ns)
+    }
+
+    /// Whether the server is asked over streams alone, because somebody guesses its answers.
+    pub fn is_guarded(&self, upstream: usize, now_ns: u64) -> bool {
+        self.list[upstream].guard.is_on(now_ns)
+    }
+
+    /// Whether the server has answered anything since then.
+    pub fn answered_since(&self, upstream: usize, since_ns: u64) -> bool {
+        self.list[upstream].answered_ns > since_ns
     }
 
     /// The server of a group for a new lookup: the better one of two drawn at random from those that are up
@@ -161,10 +237,11 @@ impl Upstreams {
         upstream.in_flight = upstream.in_flight.saturating_sub(1);
     }
 
-    /// The server answered after so long, whatever the answer. Returns whether it was down before.
-    pub fn answered(&mut self, upstream: usize, rtt_ns: u64) -> bool {
+    /// The server answered now after so long, whatever the answer. Returns whether it was down before.
+    pub fn answered(&mut self, upstream: usize, now_ns: u64, rtt_ns: u64) -> bool {
         let upstream = &mut self.list[upstream];
         upstream.answers += 1;
+        upstream.answered_ns = now_ns;
         upstream.health.answered(rtt_ns)
     }
 
@@ -230,7 +307,7 @@ mod tests {
         let (mut upstreams, mut random) = given(3);
         for (upstream, rtt_ns) in [(0, 10 * MS), (1, MS), (2, 30 * MS)] {
             for _ in 0..20 {
-                upstreams.answered(upstream, rtt_ns);
+                upstreams.answered(upstream, 0, rtt_ns);
             }
         }
         let shares = shares(&upstreams, &mut random, 0);
@@ -245,8 +322,8 @@ mod tests {
         assert_eq!(shares(&upstreams, &mut random, 1)[1], 0);
         assert_eq!(upstreams.after(0, 0, 1), Some(2));
         assert_eq!(upstreams.after(0, 0, PAUSE_NS), Some(1), "given another chance");
-        assert!(upstreams.answered(1, MS), "it was down");
-        assert!(!upstreams.answered(1, MS));
+        assert!(upstreams.answered(1, 0, MS), "it was down");
+        assert!(!upstreams.answered(1, 0, MS));
         assert_eq!(upstreams.after(0, 0, 1), Some(1));
     }
 
@@ -276,18 +353,5 @@ mod tests {
         assert_eq!(upstreams.after(0, 0, 0), None);
         upstreams.ended(0);
         assert_eq!(upstreams.choose(0, 0, &mut random), Some(0));
-    }
-
-    #[test]
-    fn sockets_change_after_a_few_queries_or_a_moment() {
-        let few = usize::from(QUERIES_FROM_A_SOCKET);
-        for (apart_ns, together) in [(0, few), (SOCKET_KEPT_NS / 4, 4), (SOCKET_KEPT_NS, 1)] {
-            let (mut upstreams, mut random) = given(1);
-            let sockets: Vec<usize> =
-                (0..100 * together as u64).map(|n| upstreams.socket(0, n * apart_ns, &mut random)).collect();
-            assert!(sockets.chunks(together).all(|chunk| chunk.iter().all(|socket| *socket == chunk[0])));
-            let different: std::collections::HashSet<_> = sockets.iter().collect();
-            assert!(different.len() > 40, "{} of 64", different.len());
-        }
     }
 }

@@ -27,7 +27,7 @@ enum Event {
     /// A server answers one of the queries so far, with one of [`REPLIES`].
     Reply(usize, usize),
     StreamEnds(usize),
-    Unreachable(usize, usize),
+    Unreachable(usize),
     Wait(u64),
 }
 
@@ -86,7 +86,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .prop_map(|(which, flags, tail)| Event::Mangled(which, flags, tail)),
         4 => (any::<usize>(), 0..REPLIES.len()).prop_map(|(which, reply)| Event::Reply(which, reply)),
         1 => any::<usize>().prop_map(Event::StreamEnds),
-        1 => (0usize..4, 0usize..4).prop_map(|(upstream, socket)| Event::Unreachable(upstream, socket)),
+        1 => (0usize..4).prop_map(Event::Unreachable),
         2 => (0u64..1_000).prop_map(Event::Wait),
     ]
 }
@@ -150,8 +150,8 @@ fn play(talk: &mut Talk, asked: &mut Vec<ClientQuery>, event: Event, token: u64)
         Event::StreamEnds(which) => {
             one(which).into_iter().filter(ClientQuery::is_stream).for_each(|asked| talk.stream_ends(&asked));
         }
-        Event::Unreachable(upstream, socket) => {
-            talk.machine.handle_upstream_unreachable(talk.now_ns, upstream, socket, &mut talk.sent);
+        Event::Unreachable(upstream) => {
+            talk.machine.handle_upstream_unreachable(talk.now_ns, upstream);
         }
         Event::Wait(ms) => talk.wait(ms * MS),
     }

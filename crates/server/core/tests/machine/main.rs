@@ -14,6 +14,7 @@ mod coalescing;
 mod cookies;
 mod failures;
 mod form;
+mod guessing;
 mod hostile;
 mod limits;
 mod matching;

@@ -170,7 +170,10 @@ const IN_ADDR: &str = "1.2.0.192.in-addr.arpa";
 
 /// The lines of the answer to [`PTR`], with the name asked for as `OWN`.
 fn ptr_lines(ptr: Option<Style>, question: &str, records: &[&str]) -> Vec<String> {
-    let mut talk = Talk::new(settings_with(|settings| settings.views[0].ptr = ptr));
+    // The owner of a PTR record is the server's, and so is its spelling.
+    let mut talk = Talk::new(settings_with(|settings| {
+        (settings.views[0].ptr, settings.asking.case_randomization) = (ptr, false);
+    }));
     talk.client_asks(PTR);
     let asked = talk.asked(question);
     talk.replies(&asked, 0, records);

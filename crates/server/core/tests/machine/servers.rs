@@ -129,6 +129,8 @@ fn an_unreachable_server_is_news_once() {
     let first = talk.asked(A);
     talk.unreachable(&first);
     talk.unreachable(&first);
+    assert!(talk.sent.notices.is_empty());
+    talk.wait(100 * MS);
     assert_eq!(talk.sent.notices, [Notice::UpstreamDown(first.upstream)]);
     let second = talk.asked(A);
     talk.replies(&second, 0, &[A_RECORD]);
@@ -173,7 +175,7 @@ fn the_faster_server_is_asked_more_often() {
 
 /// The probes of a machine.
 fn probes(talk: &mut Talk) -> Vec<ClientQuery> {
-    talk.machine.look_for_loops(talk.now_ns, &mut talk.sent);
+    talk.machine.probe(talk.now_ns, true, &mut talk.sent);
     talk.sent.queries.drain(..).collect()
 }
 

@@ -68,10 +68,21 @@ impl ClientQuery {
         option(&self.octets, option_code::COOKIE)
     }
 
-    /// The server's reply with these records, and the question as it was spelled.
+    /// The server's reply with these records, and the question as it was spelled. Records of the name that was
+    /// asked for have that spelling, too: most servers write a pointer to the question there.
     pub fn reply(&self, rcode: u8, records: &[&str]) -> Vec<u8> {
         let sent = self.question();
-        let mut octets = reply(self.id(), &format!("{} TYPE{}", sent.name, sent.qtype), rcode, records);
+        let name = sent.name.to_string();
+        let spelled = |line: &&str| {
+            let mut words: Vec<&str> = line.split(' ').collect();
+            if words.get(1).is_some_and(|owner| name.trim_end_matches('.').eq_ignore_ascii_case(owner)) {
+                words[1] = name.trim_end_matches('.');
+            }
+            words.join(" ")
+        };
+        let records: Vec<String> = records.iter().map(spelled).collect();
+        let records: Vec<&str> = records.iter().map(String::as_str).collect();
+        let mut octets = reply(self.id(), &format!("{} TYPE{}", sent.name, sent.qtype), rcode, &records);
         octets[12..12 + sent.name.as_wire().len()].copy_from_slice(sent.name.as_wire());
         octets
     }
@@ -249,11 +260,11 @@ impl Talk {
         self.machine.handle_upstream_stream(self.now_ns, token, None, &mut self.sent);
     }
 
-    /// Nothing listens where a query went.
+    /// Somebody says that nothing listens where a query went.
     #[track_caller]
     pub fn unreachable(&mut self, asked: &ClientQuery) {
-        let TryTransport::Udp { socket } = asked.way else { panic!("{asked:?}") };
-        self.machine.handle_upstream_unreachable(self.now_ns, asked.upstream, socket, &mut self.sent);
+        assert!(!asked.is_stream());
+        self.machine.handle_upstream_unreachable(self.now_ns, asked.upstream);
     }
 
     /// The octets of the next answer to a client.
@@ -277,6 +288,14 @@ impl Talk {
         );
         assert_eq!(lines(&octets), records);
         assert_eq!(message.header.flags, Header::QR | Header::RD | Header::RA | u16::from(rcode));
+    }
+
+    /// The server keeps the spelling of a name, and so tells that it does.
+    pub fn keeps_spellings(&mut self) {
+        let words = "spelling.test A";
+        self.client_asks(words);
+        self.asked_and_told(words, 0, &[]);
+        self.answered(words, 0, &[]);
     }
 
     /// Nothing was sent, and nothing is in flight.

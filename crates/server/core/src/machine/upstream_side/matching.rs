@@ -4,9 +4,10 @@ use dns64::rewrite::full_rcode;
 use dns64::wire::{Header, Message, rcode};
 
 use super::UpstreamSide;
-use crate::inflight::{Lookup, TryTransport};
+use crate::inflight::{Lookup, TryTransport, UpstreamQuery};
 use crate::machine::{Notice, Output};
 use crate::stats::Stats;
+use crate::upstreams::Spelled;
 
 /// So many answers with the right ID and the wrong question look like a forgery in progress: the query goes
 /// on over a stream, where guessing does not help (RFC 5452 9.2).
@@ -25,15 +26,18 @@ impl UpstreamSide {
     ) -> Option<(u16, Message<'m>)> {
         let Some((slot, lookup)) = self.lookup_of(upstream, socket, message) else {
             stats.upstream_unexpected += 1;
+            if let Some(slot) = self.nearly_hit((upstream, socket), message) {
+                self.note_near_miss(now_ns, slot, stats, out);
+            }
             return None;
         };
         let Some(reply) = matching(lookup, message) else {
             self.note_mismatch(now_ns, slot, stats, out);
             return None;
         };
-        let asking = &self.settings.asking;
-        let spelled = !asking.case_randomization || is_spelled_as_sent(lookup, &reply);
-        if !spelled || asking.cookies && !self.cookies.accepts(upstream, &reply) {
+        let spelling = self.settings.asking.case_randomization.then(|| spelling_of(lookup, &reply));
+        let spelled = spelling.is_none_or(|spelling| self.is_well_spelled(upstream, spelling, out));
+        if !spelled || self.settings.asking.cookies && !self.cookies.accepts(upstream, &reply) {
             self.distrust(now_ns, slot, stats, out);
             return None;
         }
@@ -89,6 +93,51 @@ impl UpstreamSide {
         Some((slot, self.lookups.get(slot)?))
     }
 
+    /// The lookup that a message without its ID is about, sent from the same socket: somebody who does not see
+    /// the query has found the port.
+    fn nearly_hit(&self, from: (usize, usize), message: &[u8]) -> Option<u16> {
+        let reply = Message::parse(message).ok().filter(|reply| reply.header.has(Header::QR))?;
+        let question = reply.question();
+        let group = self.settings.routes.group_of(&question.name);
+        // What the forger cannot know of the query is whether the client wants DNSSEC records or checks them.
+        [(false, false), (true, false), (false, true), (true, true)].iter().find_map(|&flags| {
+            let (dnssec_ok, checking_disabled) = flags;
+            let query =
+                UpstreamQuery { question, recursion_desired: true, checking_disabled, dnssec_ok, group };
+            let slot = self.lookups.find(self.shared_hash(&query)?, &question)?;
+            let lookup = self.lookups.get(slot)?;
+            (lookup.upstream == from.0 && lookup.way == TryTransport::Udp { socket: from.1 }).then_some(slot)
+        })
+    }
+
+    /// One guess for each lookup: it goes on over a stream, where guessing does not help. After many, all
+    /// lookups of the server do so for a while.
+    fn note_near_miss(&mut self, now_ns: u64, slot: u16, stats: &mut Stats, out: &mut impl Output) {
+        stats.upstream_near_misses += 1;
+        let Some(lookup) = self.lookups.get(slot) else { return };
+        let upstream = lookup.upstream;
+        if self.upstreams.near_miss(upstream, now_ns) {
+            out.notice(Notice::Guessing(upstream));
+        }
+        self.end_try(slot);
+        self.send_over_stream(now_ns, slot, stats, out);
+    }
+
+    /// Whether an answer is spelled as the server spells. That it keeps spellings no longer, or never did, is
+    /// news.
+    fn is_well_spelled(
+        &mut self,
+        upstream: usize,
+        (kept, tells): (bool, bool),
+        out: &mut impl Output,
+    ) -> bool {
+        let judged = self.upstreams.judge_spelling(upstream, kept, tells);
+        if matches!(judged, Spelled::Otherwise | Spelled::SuspectAndLast) {
+            out.notice(Notice::SpellingChanged(upstream));
+        }
+        matches!(judged, Spelled::Well | Spelled::Otherwise)
+    }
+
     fn note_mismatch(&mut self, now_ns: u64, slot: u16, stats: &mut Stats, out: &mut impl Output) {
         let Some(lookup) = self.lookups.get_mut(slot) else { return };
         lookup.mismatches += 1;
@@ -110,7 +159,7 @@ impl UpstreamSide {
         stats.upstream_answers += 1;
         let Some(lookup) = self.lookups.get(slot) else { return };
         let rtt_ns = now_ns.saturating_sub(lookup.sent_ns);
-        if self.upstreams.answered(lookup.upstream, rtt_ns) {
+        if self.upstreams.answered(lookup.upstream, now_ns, rtt_ns) {
             out.notice(Notice::UpstreamUp(lookup.upstream));
         }
     }
@@ -122,7 +171,9 @@ fn matching<'m>(lookup: &Lookup, message: &'m [u8]) -> Option<Message<'m>> {
     (reply.header.opcode() == 0 && reply.asks(&lookup.query.question)).then_some(reply)
 }
 
-/// Whether the question came back in the case that was drawn (0x20).
-fn is_spelled_as_sent(lookup: &Lookup, reply: &Message<'_>) -> bool {
-    lookup.query.question.name.is_flipped(&lookup.case_bits, reply.qname_octets())
+/// Whether the question came back in the case that was drawn (0x20), and whether that had upper-case letters.
+fn spelling_of(lookup: &Lookup, reply: &Message<'_>) -> (bool, bool) {
+    let (name, octets) = (&lookup.query.question.name, reply.qname_octets());
+    let kept = name.is_flipped(&lookup.case_bits, octets);
+    (kept, octets.iter().any(u8::is_ascii_uppercase))
 }

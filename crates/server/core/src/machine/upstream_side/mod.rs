@@ -1,6 +1,7 @@
 //! What is asked upstream: lookups, their tries, and the replies that belong to them.
 
 mod matching;
+mod refusals;
 mod tries;
 
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::ids::{Ids, Random};
 use crate::inflight::chain::List;
 use crate::inflight::{Lookup, Lookups, TryTransport, UpstreamQuery};
 use crate::settings::Settings;
-use crate::upstreams::{PAUSE_NS, Upstreams};
+use crate::upstreams::{UpstreamCounts, Upstreams};
+use refusals::Doubt;
 
 /// The side of a machine that faces the upstream servers.
 pub(super) struct UpstreamSide {
@@ -26,6 +28,7 @@ pub(super) struct UpstreamSide {
     cookies: UpstreamCookies,
     random: Random,
     hash: Hash,
+    doubts: Vec<Doubt>,
     pub loops: Arc<Loops>,
     loops_seen: u32,
 }
@@ -75,6 +78,7 @@ impl UpstreamSide {
             cookies: UpstreamCookies::new(settings.upstreams.len(), random.seed()),
             hash: Hash::new(&mut random),
             random,
+            doubts: Vec::new(),
             loops: shared.loops.clone(),
             loops_seen: 0,
             settings,
@@ -162,23 +166,41 @@ impl UpstreamSide {
         self.lookups.get(slot).map(|lookup| self.upstreams.usual_ns(lookup.upstream))
     }
 
-    /// Leaves out a server at whose address nothing listens; false where that changes nothing for its
-    /// lookups, because no other server does its task.
-    pub fn pause(&mut self, now_ns: u64, upstream: usize, out: &mut impl Output) -> bool {
-        if !self.upstreams.contains(upstream) || self.upstreams.is_alone(upstream) {
-            return false;
-        }
-        if self.upstreams.pause(upstream, now_ns, PAUSE_NS) {
-            out.notice(Notice::UpstreamDown(upstream));
-        }
-        true
+    /// Whether a lookup waits for this server over UDP, and another one may be asked instead.
+    pub fn is_replaceable(&self, now_ns: u64, slot: u16, upstream: usize) -> bool {
+        let waits =
+            |lookup: &Lookup| lookup.upstream == upstream && matches!(lookup.way, TryTransport::Udp { .. });
+        self.lookups.get(slot).is_some_and(waits) && self.may_ask_another(now_ns, slot)
     }
 
-    /// Whether a lookup's try went out from this socket, and another server may answer instead.
-    pub fn is_replaceable(&self, slot: u16, upstream: usize, socket: usize) -> bool {
-        self.lookups.get(slot).is_some_and(|lookup| {
-            let here = lookup.upstream == upstream && lookup.way == TryTransport::Udp { socket };
-            here && self.upstreams.group_len(lookup.query.group) > 1
+    /// Takes over what another machine learnt of its servers; `same` has the number that each server had
+    /// there.
+    pub fn inherit(&mut self, before: &Self, same: &[Option<usize>]) {
+        for (upstream, its_number) in same.iter().enumerate() {
+            let Some(its_number) = *its_number else { continue };
+            self.upstreams.inherit(upstream, &before.upstreams, its_number);
+            self.cookies.inherit(upstream, &before.cookies, its_number);
+        }
+    }
+
+    /// Draws from another secret as well from now on.
+    pub fn renew_secret(&mut self, secret: [u8; 32]) {
+        self.random.renew(secret);
+    }
+
+    /// Whether it is to be found out whether a server keeps the spelling of names.
+    pub fn wants_spelling(&self, upstream: usize) -> bool {
+        self.settings.asking.case_randomization
+            && !self.settings.upstreams[upstream].stream_only
+            && self.upstreams.wants_spelling(upstream)
+    }
+
+    /// What each server did, and what its answers must have.
+    pub fn counts(&self, now_ns: u64) -> impl Iterator<Item = UpstreamCounts> + '_ {
+        self.upstreams.counts(now_ns).enumerate().map(|(upstream, counts)| UpstreamCounts {
+            cookie: self.sends_cookies(upstream) && self.cookies.is_known(upstream),
+            spelled: self.settings.asking.case_randomization && counts.spelled,
+            ..counts
         })
     }
 }

@@ -20,7 +20,10 @@ impl UpstreamSide {
         match std::mem::replace(&mut lookup.way, TryTransport::None) {
             TryTransport::None => return,
             TryTransport::Stream => {}
-            TryTransport::Udp { socket } => self.ids.release(self.socket_number(upstream, socket), id),
+            TryTransport::Udp { socket } => {
+                self.ids.release(self.socket_number(upstream, socket), id);
+                return self.upstreams.ended_from(upstream, socket);
+            }
         }
         self.upstreams.ended(upstream);
     }
@@ -37,7 +40,7 @@ impl UpstreamSide {
         lookup.tries_left = lookup.tries_left.saturating_sub(1);
         lookup.mismatches = 0;
         let upstream = lookup.upstream;
-        if self.settings.upstreams[upstream].stream_only {
+        if self.settings.upstreams[upstream].stream_only || self.upstreams.is_guarded(upstream, now_ns) {
             self.send_over_stream(now_ns, slot, stats, out);
             return Ok(());
         }
@@ -46,15 +49,14 @@ impl UpstreamSide {
         let id = self.ids.take(number, slot, &mut self.random).ok_or(NotAsked::NoId)?;
         let Some(lookup) = self.lookups.get_mut(slot) else { return Ok(()) };
         (lookup.id, lookup.way, lookup.sent_ns) = (id, TryTransport::Udp { socket }, now_ns);
-        if self.settings.asking.case_randomization {
-            lookup.case_bits = self.random.bits();
-        }
+        let spelled = self.settings.asking.case_randomization && self.upstreams.draws_spelling(upstream);
+        lookup.case_bits = if spelled { self.random.bits() } else { [0; 32] };
         let trust_ad = self.settings.upstreams[upstream].trust_ad;
         let mut cookie = [0; OPTION_OCTETS_MAX];
         let cookie = self.cookie_for(upstream, &mut cookie);
         let Some(lookup) = self.lookups.get(slot) else { return Ok(()) };
         out.to_upstream(upstream, socket, |buffer| write_query(lookup, trust_ad, cookie, buffer));
-        self.upstreams.sent(upstream);
+        self.upstreams.sent_from(upstream, socket);
         stats.upstream_queries += 1;
         self.lookups.restart(slot, now_ns + self.settings.asking.timeout_ns);
         Ok(())

@@ -1,0 +1,177 @@
+//! Which socket the next query to an upstream server leaves from.
+//!
+//! A socket is used for one burst, then drained: when its last query has ended, the caller puts a new one with
+//! another port in its place. While the caller comes too late with new ones, bursts leave from sockets drawn
+//! at random among all.
+
+use crate::ids::Random;
+
+/// Queries that leave from one socket before the next is drawn: they are one message to the kernel
+/// (`UDP_SEGMENT`), and so few share a port that an attacker off the path cannot learn it in time.
+pub(super) const QUERIES_OF_A_BURST: u8 = 32;
+
+/// For so long they may leave from one socket; less than a packet needs to somebody off the path and back.
+pub(super) const BURST_NS: u64 = 100_000;
+
+/// The sockets towards one server, by their numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Sockets {
+    places: Vec<Place>,
+    /// Sockets that nothing has left from.
+    fresh: Vec<u16>,
+    /// Sockets whose last query has ended, or had, when they were listed.
+    drained: Vec<u16>,
+    current: usize,
+    left: u8,
+    until_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    in_flight: u32,
+    /// It is among the drained.
+    listed: bool,
+}
+
+impl Sockets {
+    /// So many sockets, at least one, all of them new.
+    pub fn new(count: usize) -> Self {
+        let count = count.clamp(1, usize::from(u16::MAX));
+        Self {
+            places: vec![Place::default(); count],
+            fresh: (0..count as u16).rev().collect(),
+            drained: Vec::with_capacity(count),
+            current: 0,
+            left: 0,
+            until_ns: 0,
+        }
+    }
+
+    /// The number of the socket for the next query.
+    pub fn draw(&mut self, now_ns: u64, random: &mut Random) -> usize {
+        if !self.is_bursting(now_ns) {
+            self.current = match self.fresh.pop() {
+                Some(fresh) => usize::from(fresh),
+                None => random.below(self.places.len()),
+            };
+            self.left = QUERIES_OF_A_BURST;
+            self.until_ns = now_ns + BURST_NS;
+        }
+        self.left -= 1;
+        self.current
+    }
+
+    /// A query leaves from a socket.
+    pub fn sent(&mut self, socket: usize) {
+        if let Some(place) = self.places.get_mut(socket) {
+            place.in_flight += 1;
+        }
+    }
+
+    /// A query that left from a socket has ended.
+    pub fn ended(&mut self, socket: usize) {
+        let Some(place) = self.places.get_mut(socket) else { return };
+        place.in_flight = place.in_flight.saturating_sub(1);
+        if place.in_flight == 0 && !std::mem::replace(&mut place.listed, true) {
+            self.drained.push(socket as u16);
+        }
+    }
+
+    /// A socket that is used and waits for nothing, whose burst is over: the caller renews it now and says so
+    /// by [`Sockets::renewed`].
+    pub fn take_drained(&mut self, now_ns: u64) -> Option<usize> {
+        let open = self.is_bursting(now_ns).then_some(self.current);
+        loop {
+            let at = self.drained.iter().position(|&socket| Some(usize::from(socket)) != open)?;
+            let socket = usize::from(self.drained.swap_remove(at));
+            self.places[socket].listed = false;
+            // One that was drawn again is listed again when its queries have ended.
+            if self.places[socket].in_flight == 0 {
+                return Some(socket);
+            }
+        }
+    }
+
+    /// A new socket has this number.
+    pub fn renewed(&mut self, socket: usize) {
+        self.fresh.push(socket as u16);
+    }
+
+    fn is_bursting(&self, now_ns: u64) -> bool {
+        self.left > 0 && now_ns < self.until_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sockets_change_after_a_few_queries_or_a_moment() {
+        let few = usize::from(QUERIES_OF_A_BURST);
+        for (apart_ns, together) in [(0, few), (BURST_NS / 4, 4), (BURST_NS, 1)] {
+            let (mut sockets, mut random) = (Sockets::new(64), Random::new([3; 32]));
+            let mut draw = |n: u64| sockets.draw(n * apart_ns, &mut random);
+            let drawn: Vec<usize> = (0..100 * together as u64).map(&mut draw).collect();
+            assert!(drawn.chunks(together).all(|chunk| chunk.iter().all(|socket| *socket == chunk[0])));
+            let firsts: HashSet<_> = drawn.chunks(together).take(64).map(|chunk| chunk[0]).collect();
+            assert_eq!(firsts.len(), 64, "the new ones come first");
+            let later: HashSet<_> = drawn.chunks(together).skip(64).map(|chunk| chunk[0]).collect();
+            assert!(later.len() > 20, "then chance: {}", later.len());
+        }
+    }
+
+    /// Ports that somebody has learnt are of no use any more.
+    #[test]
+    fn attack_no_burst_leaves_from_a_socket_of_an_earlier_one() {
+        let (mut sockets, mut random) = (Sockets::new(4), Random::new([3; 32]));
+        let (mut ports, mut next_port) = (vec![0, 1, 2, 3], 4);
+        let mut seen = HashSet::new();
+        for burst in 0..1_000 {
+            let now_ns = burst * BURST_NS;
+            let socket = sockets.draw(now_ns, &mut random);
+            sockets.sent(socket);
+            assert!(seen.insert(ports[socket]), "burst {burst}");
+            sockets.ended(socket);
+            assert_eq!(sockets.take_drained(now_ns), None, "the burst may go on");
+            let drained = sockets.take_drained(now_ns + BURST_NS).unwrap();
+            assert_eq!(drained, socket);
+            (ports[socket], next_port) = (next_port, next_port + 1);
+            sockets.renewed(socket);
+        }
+    }
+
+    proptest! {
+        /// Whatever is drawn and ended, nothing is renewed that still waits, and everything is in the end.
+        #[test]
+        fn only_drained_sockets_are_renewed(steps in prop::collection::vec((0u8..3, 0u64..3), 0..300)) {
+            let (mut sockets, mut random) = (Sockets::new(5), Random::new([4; 32]));
+            let (mut in_flight, mut now_ns) = (Vec::new(), 0);
+            for (step, moment) in steps {
+                now_ns += moment * BURST_NS / 2;
+                match step {
+                    0 => {
+                        let socket = sockets.draw(now_ns, &mut random);
+                        sockets.sent(socket);
+                        in_flight.push(socket);
+                    }
+                    1 if !in_flight.is_empty() => sockets.ended(in_flight.swap_remove(0)),
+                    _ => if let Some(drained) = sockets.take_drained(now_ns) {
+                        prop_assert!(!in_flight.contains(&drained));
+                        sockets.renewed(drained);
+                    }
+                }
+            }
+            in_flight.into_iter().for_each(|socket| sockets.ended(socket));
+            while let Some(drained) = sockets.take_drained(now_ns + BURST_NS) {
+                sockets.renewed(drained);
+            }
+            let fresh: HashSet<_> = sockets.fresh.iter().collect();
+            prop_assert_eq!((fresh.len(), sockets.fresh.len()), (5, 5));
+        }
+    }
+}
