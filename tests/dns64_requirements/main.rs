@@ -7,6 +7,7 @@ mod cache;
 mod clients;
 mod dnssec;
 mod encrypted;
+mod guessing;
 mod hostile;
 mod matching;
 mod observing;

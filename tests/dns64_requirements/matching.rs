@@ -115,6 +115,8 @@ fn the_spelling_is_drawn_and_wanted_back_where_that_is_switched_on() {
         if query.over_tcp { Packet::Reply(query.reply(0, &[A_RECORD])) } else { Packet::Reply(octets) }
     });
     let server = Server::before(&upstream, "upstream.case_randomization = true");
+    // The first answer shows that the server keeps spellings.
+    server.ask("first.example.com A");
     server.ask(A).is(0, &[A_RECORD]);
     for n in 0..20 {
         server.ask(&format!("a-long-name-{n}.example.com A"));

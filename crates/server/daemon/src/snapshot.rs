@@ -4,7 +4,7 @@ use server_core::cache::CacheCounts;
 use server_core::stats::{Counter, Stats};
 
 /// Everything that can be told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// What the machines counted.
     pub stats: Stats,
@@ -47,7 +47,7 @@ impl Metric {
 }
 
 /// How an upstream server does, as all threads together see it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct UpstreamState {
     /// Protocol, address and name, as an operator writes it.
     pub address: String,
@@ -63,6 +63,12 @@ pub struct UpstreamState {
     pub down: bool,
     /// Lookups that wait for an answer of the server now.
     pub in_flight: u64,
+    /// Answers with the right question and a wrong ID: guesses.
+    pub near_misses: u64,
+    /// What protects the answers from forgers off the path: a stream, or ports, source, cookie, 0x20.
+    pub protection: Vec<&'static str>,
+    /// Forged packets that are an even chance for an answer over UDP; none where only streams are used.
+    pub forged_packets: Option<f64>,
 }
 
 /// The counts of the cache, to be printed. Names differ from those of [`Stats`] even with `cache_` before

@@ -211,12 +211,29 @@ pub struct PortClaim {
     ports: Vec<u16>,
 }
 
+impl PortClaim {
+    /// The answers to a socket at another port are taken instead of those to the one at `before`. An address
+    /// that is not the claim's is left to the stack.
+    pub fn replace(&mut self, before: u16, address: SocketAddr) {
+        self.give_up(before);
+        self.ports.retain(|&port| port != before);
+        if address.ip() == self.own {
+            self.table.store(port_at(self.own, address.port()), self.entry);
+            self.ports.push(address.port());
+        }
+    }
+
+    fn give_up(&self, port: u16) {
+        // A socket at another address of ours may have the same port by now.
+        let word = &self.table.shared.words()[port_at(self.own, port)];
+        let _ = word.compare_exchange(self.entry, 0, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
 impl Drop for PortClaim {
     fn drop(&mut self) {
         for &port in &self.ports {
-            // A socket at another address of ours may have the same port by now.
-            let word = &self.table.shared.words()[port_at(self.own, port)];
-            let _ = word.compare_exchange(self.entry, 0, Ordering::Release, Ordering::Relaxed);
+            self.give_up(port);
         }
         let mut servers = self.table.servers();
         if let Some((_, _, claims)) = &mut servers[self.number] {

@@ -1,7 +1,6 @@
 //! From the file as it stands to a configuration that makes sense.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use dns64::Range;
 use server_core::settings::{Caching, Local, RateLimit, Settings, Stale};
@@ -84,7 +83,6 @@ fn settings(place: &SourceText<'_>, raw: &Top) -> Result<Settings> {
         udp_payload_octets: raw.limits.udp_payload_octets.0,
         extended_errors: raw.clients.extended_errors,
         cookies: raw.clients.cookies,
-        own_sockets: Arc::new([]),
         ..Settings::default()
     })
 }

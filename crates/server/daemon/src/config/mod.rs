@@ -20,9 +20,10 @@ mod validation;
 mod views;
 mod warnings;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use dns64::Range;
 use server_core::settings::Settings;
 
 use place::SourceText;
@@ -142,8 +143,9 @@ pub struct UpstreamServer {
     pub tls_name: Option<String>,
     /// The path of the HTTPS requests; `/dns-query` where none is written.
     pub path: String,
-    /// The address that it is asked from, of the same family; `None` leaves the choice to the kernel.
-    pub source: Option<IpAddr>,
+    /// The addresses that it is asked from, of the same family: one, or one of a prefix at random for each
+    /// socket. `None` leaves the choice to the kernel.
+    pub source: Option<Range>,
     /// Its answers are judged here by DNSSEC; it is asked over TCP then where its protocol is UDP.
     pub validate: bool,
 }

@@ -169,7 +169,7 @@ fn equal_servers_of_several_groups_are_one() {
     assert_eq!(stream_only, [false, true, false, false]);
     assert!(config.settings.upstreams.iter().all(|upstream| upstream.in_flight == 10));
     let source = "192.0.2.9".parse().unwrap();
-    assert_eq!((config.upstreams[0].source, config.upstreams[1].source), (Some(source), None));
+    assert_eq!((config.upstreams[0].source, config.upstreams[1].source), (Some(Range::v4(source, 32)), None));
     for (name, group) in [("example", 0), ("b.CORP.example", 1), ("b.a.corp.example", 2), ("net", 2)] {
         assert_eq!(config.settings.routes.group_of(&Name::from_text(name).unwrap()), group, "{name}");
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use dns64::wire::Name;
+use dns64::Range;
 use server_core::domains::Routes;
 use server_core::settings::{Asking, Upstream};
 
@@ -57,12 +58,25 @@ impl UpstreamServer {
     pub fn is_stream_only(&self) -> bool {
         self.protocol != UpstreamProtocol::Udp || self.validate
     }
+
+    /// How many bits of the address that it is asked from are drawn at random.
+    pub fn source_bits(&self) -> u8 {
+        self.source.map_or(0, |source| {
+            let bits = if source.first().is_ipv4() { 32 } else { 128 };
+            bits - source.length_bits()
+        })
+    }
+
+    /// The one address that it is asked from, if it is one and not the kernel's choice.
+    pub fn source_address(&self) -> Option<IpAddr> {
+        self.source.filter(|_| self.source_bits() == 0).map(|source| source.first())
+    }
 }
 
 struct Reader<'p> {
     place: &'p SourceText<'p>,
     listen: &'p [Listen],
-    sources: Vec<IpAddr>,
+    sources: Vec<Range>,
     in_flight: usize,
     trust_ad: bool,
     validate: bool,
@@ -129,7 +143,7 @@ impl Reader<'_> {
         if self.listen.iter().any(|listen| is_served_by(&server, listen)) {
             return Err("is also a listen address: it would ask itself for ever".to_owned());
         }
-        let source = self.sources.iter().find(|source| source.is_ipv4() == server.address.is_ipv4());
+        let source = self.sources.iter().find(|source| source.first().is_ipv4() == server.address.is_ipv4());
         Ok(UpstreamServer { source: source.copied(), ..server })
     }
 }
@@ -147,20 +161,31 @@ fn is_served_by(server: &UpstreamServer, listen: &Listen) -> bool {
     same_protocol && ours.port() == theirs.port() && (ours.ip() == theirs.ip() || any_of_ours)
 }
 
-/// The addresses to ask from, at most one of each family.
-fn sources(place: &SourceText<'_>, texts: &Texts) -> Result<Vec<IpAddr>> {
-    let mut seen: Vec<IpAddr> = Vec::new();
+/// The addresses or prefixes to ask from, at most one of each family.
+fn sources(place: &SourceText<'_>, texts: &Texts) -> Result<Vec<Range>> {
+    let mut seen: Vec<Range> = Vec::new();
     place.list(texts, |text| {
-        let source: IpAddr = text.parse().map_err(|_| "not an address: write 192.0.2.1 or 2001:db8::1")?;
-        if source.is_unspecified() || source.is_multicast() {
-            return Err("no address to ask from: write one of this machine's");
+        let source = source(text)?;
+        let first = source.first();
+        if first.is_unspecified() || first.is_multicast() {
+            return Err("no address to ask from: write one of this machine's".to_owned());
         }
-        if seen.iter().any(|other| other.is_ipv4() == source.is_ipv4()) {
-            return Err("the second of its family: write one for IPv4 and one for IPv6");
+        if seen.iter().any(|other| other.first().is_ipv4() == first.is_ipv4()) {
+            return Err("the second of its family: write one for IPv4 and one for IPv6".to_owned());
         }
         seen.push(source);
         Ok(source)
     })
+}
+
+/// An address alone, or a prefix.
+fn source(text: &str) -> std::result::Result<Range, String> {
+    match text.parse() {
+        Ok(IpAddr::V4(address)) => Ok(Range::v4(address, 32)),
+        Ok(IpAddr::V6(address)) => Ok(Range::v6(address, 128)),
+        Err(_) if text.contains('/') => text.parse::<Range>().map_err(|error| error.to_string()),
+        Err(_) => Err("not an address: write 192.0.2.1 or 2001:db8::1, or a prefix".to_owned()),
+    }
 }
 
 pub(super) fn asking(place: &SourceText<'_>, raw: &keys::Upstream) -> Result<Asking> {

@@ -102,7 +102,18 @@ fn named(readings: &[Metric]) -> impl Iterator<Item = (String, Value)> {
 }
 
 fn row(state: &UpstreamState) -> Vec<(String, Value)> {
-    let UpstreamState { address, queries, answers, timeouts, srtt_ns, down, in_flight } = state;
+    let UpstreamState {
+        address,
+        queries,
+        answers,
+        timeouts,
+        srtt_ns,
+        down,
+        in_flight,
+        near_misses,
+        protection,
+        forged_packets,
+    } = state;
     let pairs = [
         ("address", json!(address)),
         ("up", json!(!down)),
@@ -111,6 +122,9 @@ fn row(state: &UpstreamState) -> Vec<(String, Value)> {
         ("timeouts", json!(timeouts)),
         ("round_trip_ms", json!((*srtt_ns / 1000) as f64 / 1000.0)),
         ("in_flight", json!(in_flight)),
+        ("near_misses", json!(near_misses)),
+        ("protection", json!(protection.join(", "))),
+        ("forged_packets", json!(forged_packets.map(f64::round))),
     ];
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -47,7 +47,7 @@ impl Generation {
         Self {
             number: adoption.generation,
             machine,
-            upstreams: UpstreamSide::new(std::mem::take(&mut adoption.upstreams)),
+            upstreams: UpstreamSide::new(std::mem::take(&mut adoption.upstreams), adoption.exchange.take()),
             queries: std::mem::take(&mut adoption.queries),
             settings,
             judge: adoption.judge.take(),
@@ -63,6 +63,26 @@ impl Generation {
             poller.add(source, token.encode(), Interest::Read)?;
         }
         Ok(())
+    }
+
+    /// Puts new sockets in the places of those that were used for their burst.
+    pub fn renew_sockets(&mut self, poller: &Poller, rings: &Rings, now_ns: u64) {
+        for upstream in 0..self.upstreams.len() {
+            while let Some(fresh) = self.upstreams.take_fresh(upstream) {
+                let Some(socket) = self.machine.drained_socket(now_ns, upstream) else {
+                    self.upstreams.put_back(upstream, fresh);
+                    break;
+                };
+                let token = Token::Upstream { generation: self.number as u8, upstream, socket };
+                // Without it in the poller its answers would wait in vain; the used one goes on then.
+                if poller.add(&fresh.socket, token.encode(), Interest::Read).is_ok() {
+                    self.queries.replace(upstream, socket, fresh.address, rings);
+                    self.upstreams.replace(upstream, socket, fresh, poller);
+                }
+                self.machine.socket_renewed(upstream, socket);
+            }
+        }
+        self.upstreams.trade(now_ns);
     }
 
     /// Lets the machine work, with a way out.

@@ -12,14 +12,17 @@ mod judging;
 mod listening;
 mod observer;
 mod outlet;
+mod ports;
+mod protection;
 mod readings;
+mod renewal;
 mod rooms;
 mod service;
 mod sockets;
 mod token;
 mod worker;
 
-use std::io::{self, Read};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -27,12 +30,14 @@ use std::time::{Duration, Instant};
 
 use server_core::cache::{Cache, Flush};
 use server_core::machine::Shared;
+use server_core::own_sockets::OwnSockets;
 use server_core::settings::Settings;
 use server_core::stats::Stats;
 use streams::{ServerTls, Streams};
 use sys::given::GivenSocket;
 
-use crate::config::{Config, ListenProtocol};
+use crate::config::{Config, ListenProtocol, UpstreamServer};
+use crate::log::Log;
 use crate::snapshot::{Metric, UpstreamState};
 use board::{Report, SharedReport};
 use bypass::{Bypass, Queries, Rings};
@@ -42,6 +47,8 @@ use inbox::{Event, Inbox};
 use judging::Validator;
 use listening::{Listening, Plan, stream_limits};
 pub use observer::Services;
+use ports::{Opener, Ports, Reserved};
+use renewal::Renewal;
 use rooms::{start_streams, stream_upstreams};
 pub use service::Service;
 use worker::{NextGeneration, Worker};
@@ -66,6 +73,11 @@ pub struct Server {
     listening: Vec<Listening>,
     addresses: Vec<(ListenProtocol, SocketAddr)>,
     generation: u64,
+    own_sockets: Arc<OwnSockets>,
+    reserved: Reserved,
+    ports: Ports,
+    renewal: Renewal,
+    log: Log,
     /// Sockets of the service manager that no address of the configuration wanted, for the next one.
     given: Vec<GivenSocket>,
 }
@@ -101,6 +113,11 @@ impl Server {
         streams.set_gate(gate(config)?);
         let plan = Plan::open(config, &[], threads, &mut given)?;
         let shared = Shared::new(&config.settings, config.cache_octets, seed()?);
+        let reserved = Reserved::of_system();
+        let ports = Ports::new(&reserved, config);
+        let own_sockets = Arc::new(OwnSockets::new());
+        let opener = Opener::new(ports.clone(), own_sockets.clone(), seed()?);
+        let renewal = Renewal::start(opener, config.process.clone())?;
         let mut server = Self {
             workers: Vec::new(),
             streams,
@@ -111,6 +128,11 @@ impl Server {
             listening: Vec::new(),
             addresses: Vec::new(),
             generation: 0,
+            own_sockets,
+            reserved,
+            ports,
+            renewal,
+            log: services.log.clone(),
             given,
         };
         let adoptions = server.prepare(config, plan, &shared, 0)?;
@@ -125,6 +147,7 @@ impl Server {
             }
         }
         server.listen_past_stack();
+        protection::warn(&server.config, &server.ports, &server.log);
         Ok(server)
     }
 
@@ -153,6 +176,7 @@ impl Server {
         let adoptions = self.prepare(config, plan, &shared, generation)?;
         (self.given, self.shared, self.config, self.generation) = (given, shared, config.clone(), generation);
         self.streams.set_gate(gate);
+        protection::warn(&self.config, &self.ports, &self.log);
         self.bypass.iter().for_each(Bypass::stop_repeating);
         for (worker, adoption) in self.workers.iter().zip(adoptions) {
             worker.inbox.push(Event::Adopt(Box::new(adoption)));
@@ -186,23 +210,13 @@ impl Server {
 
     /// How the upstream servers do, in the order of the configuration.
     pub fn upstreams(&self) -> Vec<UpstreamState> {
-        let mut states: Vec<UpstreamState> = self
-            .config
-            .upstreams
-            .iter()
-            .map(|upstream| UpstreamState { address: upstream.to_string(), ..UpstreamState::default() })
-            .collect();
-        for report in self.reports().filter(|report| report.generation == self.generation) {
-            for (state, counts) in states.iter_mut().zip(&report.upstreams) {
-                state.queries += counts.queries;
-                state.answers += counts.answers;
-                state.timeouts += counts.timeouts;
-                state.in_flight += counts.in_flight as u64;
-                state.srtt_ns = state.srtt_ns.max(counts.srtt_ns);
-                state.down |= counts.down;
-            }
-        }
-        states
+        let reports: Vec<Report> =
+            self.reports().filter(|report| report.generation == self.generation).collect();
+        let state = |(number, server): (usize, &UpstreamServer)| {
+            let counts = reports.iter().filter_map(|report| report.upstreams.get(number));
+            protection::state(server, &self.ports, counts)
+        };
+        self.config.upstreams.iter().enumerate().map(state).collect()
     }
 
     /// The cache in force, which all threads share; a reload may replace it.
@@ -272,20 +286,24 @@ impl Server {
         let seeds: Vec<[u8; 32]> = (0..threads).map(|_| seed()).collect::<Result<_, _>>()?;
         let tls = config.tls.as_ref().map(|files| ServerTls::load(&files.certificate, &files.key));
         let tls = tls.transpose().map_err(ServerError::Tls)?;
-        let upstreams: Vec<_> =
-            (0..threads).map(|_| sockets::upstream_sockets(config)).collect::<Result<_, _>>()?;
+        let ports = Ports::new(&self.reserved, config);
+        let mut opener = Opener::new(ports.clone(), self.own_sockets.clone(), seed()?);
+        let mut open = |_| sockets::upstream_sockets(config, &mut opener);
+        let upstreams: Vec<_> = (0..threads).map(&mut open).collect::<Result<_, _>>()?;
         let queries: Vec<Queries> = match &self.bypass {
             Some(bypass) => bypass.queries(config, &upstreams),
             None => (0..threads).map(|_| Queries::default()).collect(),
         };
-        let own_sockets = sockets::own_addresses(&upstreams)?;
         let on_streams = stream_upstreams(config)?;
         let judge = self.judging.prepare(config, generation, &on_streams)?;
         self.streams.set_upstreams(generation, on_streams).map_err(ServerError::StreamUpstream)?;
         self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
-        let settings = Arc::new(Settings { own_sockets, ..config.settings.clone() });
+        let settings =
+            Arc::new(Settings { own_sockets: self.own_sockets.clone(), ..config.settings.clone() });
         self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
         self.listening = plan.listening;
+        let inherits = same_servers(&self.config.upstreams, &config.upstreams);
+        let servers: Arc<[UpstreamServer]> = config.upstreams.clone().into();
         let mut adoptions = Vec::new();
         let parts = plan.open.into_iter().zip(upstreams).zip(queries).zip(seeds);
         for (number, (((open, upstreams), queries), seed)) in parts.enumerate() {
@@ -295,6 +313,8 @@ impl Server {
                 shared: shared.clone(),
                 seed,
                 upstreams,
+                exchange: self.renewal.exchange(&servers, &ports),
+                inherits: inherits.clone(),
                 queries,
                 judge: judge.clone(),
                 upstream_addresses: config.upstreams.iter().map(|upstream| upstream.address).collect(),
@@ -305,6 +325,7 @@ impl Server {
                 probes: number == 0,
             });
         }
+        self.ports = ports;
         Ok(adoptions)
     }
 
@@ -360,9 +381,7 @@ impl Server {
                 sys::cpu::pin(cpu)
                     .map_err(|error| ServerError::System("pin a thread to its processor", error))?;
             }
-            if probes {
-                worker.look_for_loops();
-            }
+            worker.probe(probes);
             worker.run()
         };
         let thread = std::thread::Builder::new()
@@ -406,11 +425,12 @@ impl Drop for OnDrop {
     }
 }
 
+/// For each server of a configuration its number in the one before, if it is asked in the same way.
+fn same_servers(before: &[UpstreamServer], now: &[UpstreamServer]) -> Vec<Option<usize>> {
+    now.iter().map(|server| before.iter().position(|known| known == server)).collect()
+}
+
 /// A secret of the operating system's.
 fn seed() -> Result<[u8; 32], ServerError> {
-    let mut seed = [0; 32];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut seed))
-        .map_err(|error| ServerError::System("read /dev/urandom", error))?;
-    Ok(seed)
+    sys::random::secret().map_err(|error| ServerError::System("draw a secret", error))
 }

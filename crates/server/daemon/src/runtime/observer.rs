@@ -69,6 +69,16 @@ impl Observer {
                 let words = "an upstream server asks us what we ask it; it is left out until the next reload";
                 (number, Level::Error, "loop", words)
             }
+            Notice::Guessing(number) => {
+                let words =
+                    "somebody guesses answers of an upstream server; for a minute it is asked over TCP alone";
+                (number, Level::Warning, "guessing", words)
+            }
+            Notice::SpellingChanged(number) => {
+                let words =
+                    "an upstream server does not repeat the spelling of names, which is random no longer";
+                (number, Level::Info, "spelling", words)
+            }
             Notice::Full => {
                 let words = "too many queries are in flight; the oldest are given up (limits.in_flight)";
                 return self.services.log.event(Level::Warning, "full", words, &[]);

@@ -1,16 +1,20 @@
 //! Where a machine's messages leave: batches of datagrams, and the room of the streams.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use server_core::answer::QUERY_OCTETS_MAX;
 use server_core::client::{Channel, Client};
 use server_core::machine::{Notice, Output};
+use sys::poll::Poller;
 use sys::udp::{SendBatch, UdpSocket};
 
 use super::bypass::{Queries, Rings};
 use super::judging::ValidationHandle;
 use super::observer::Observer;
+use super::ports::UpstreamSocket;
+use super::renewal::Exchange;
 use crate::dnstap::Kind;
 
 /// Datagrams in one system call.
@@ -97,34 +101,93 @@ impl ClientSide {
 /// The sockets towards the upstream servers of one generation, of one thread.
 pub(super) struct UpstreamSide {
     lanes: Vec<UpstreamLane>,
-    /// Upstream sockets whose peer refused a datagram, as server and socket.
-    pub refused: Vec<(usize, usize)>,
+    /// New sockets, by their servers, and used ones, which wait to be traded.
+    fresh: Vec<Vec<UpstreamSocket>>,
+    used: Vec<UpstreamSocket>,
+    exchange: Option<Arc<Exchange>>,
+    traded_ns: u64,
+    /// Upstream servers that refused a datagram.
+    pub refused: Vec<usize>,
 }
 
 /// The sockets of an upstream server. What waits leaves from one of them: the machine keeps to one for a
 /// while.
 struct UpstreamLane {
-    sockets: Vec<UdpSocket>,
+    sockets: Vec<UpstreamSocket>,
     batch: SendBatch,
     from: usize,
 }
 
+/// Sockets are traded this often at most.
+const TRADE_NS: u64 = 1_000_000;
+
 impl UpstreamSide {
-    pub fn new(sockets: Vec<Vec<UdpSocket>>) -> Self {
+    pub fn new(sockets: Vec<Vec<UpstreamSocket>>, exchange: Option<Arc<Exchange>>) -> Self {
         let batch = || SendBatch::new(BATCH, QUERY_OCTETS_MAX).segmenting();
         let lane = |sockets| UpstreamLane { sockets, batch: batch(), from: 0 };
-        Self { lanes: sockets.into_iter().map(lane).collect(), refused: Vec::new() }
+        Self {
+            fresh: sockets.iter().map(|_| Vec::new()).collect(),
+            lanes: sockets.into_iter().map(lane).collect(),
+            used: Vec::new(),
+            exchange,
+            traded_ns: 0,
+            refused: Vec::new(),
+        }
     }
 
     /// Every socket, with its server and number.
     pub fn sockets(&self) -> impl Iterator<Item = (usize, usize, &UdpSocket)> {
         self.lanes.iter().enumerate().flat_map(|(upstream, lane)| {
-            lane.sockets.iter().enumerate().map(move |(index, socket)| (upstream, index, socket))
+            lane.sockets.iter().enumerate().map(move |(index, known)| (upstream, index, &known.socket))
         })
     }
 
     pub fn get(&self, upstream: usize, socket: usize) -> Option<&UdpSocket> {
-        self.lanes.get(upstream)?.sockets.get(socket)
+        self.lanes.get(upstream)?.sockets.get(socket).map(|known| &known.socket)
+    }
+
+    /// The number of servers.
+    pub fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Hands over used sockets and takes new ones, if some are used or missing and the last time was a moment
+    /// ago.
+    pub fn trade(&mut self, now_ns: u64) {
+        let Some(exchange) = &self.exchange else { return };
+        let is_missing =
+            |(lane, fresh): (&UpstreamLane, &Vec<_>)| fresh.is_empty() && !lane.sockets.is_empty();
+        let wants = !self.used.is_empty() || self.lanes.iter().zip(&self.fresh).any(is_missing);
+        if wants && now_ns >= self.traded_ns + TRADE_NS {
+            self.traded_ns = now_ns;
+            exchange.trade(&mut self.used, &mut self.fresh);
+        }
+    }
+
+    /// A new socket for a server, if one is there.
+    pub fn take_fresh(&mut self, upstream: usize) -> Option<UpstreamSocket> {
+        self.fresh.get_mut(upstream)?.pop()
+    }
+
+    /// Puts back what [`UpstreamSide::take_fresh`] gave.
+    pub fn put_back(&mut self, upstream: usize, fresh: UpstreamSocket) {
+        if let Some(place) = self.fresh.get_mut(upstream) {
+            place.push(fresh);
+        }
+    }
+
+    /// Puts a new socket in the place of a used one, which is closed soon.
+    pub fn replace(&mut self, upstream: usize, socket: usize, fresh: UpstreamSocket, poller: &Poller) {
+        // What waits in the batch belongs to the used one.
+        if self.lanes.get(upstream).is_some_and(|lane| lane.from == socket) {
+            self.flush_lane(upstream);
+        }
+        let lane = self.lanes.get_mut(upstream);
+        let Some(place) = lane.and_then(|lane| lane.sockets.get_mut(socket)) else { return };
+        let used = std::mem::replace(place, fresh);
+        // It is closed soon, which takes it out of the poller, too.
+        let _ = poller.remove(&used.socket);
+        self.used.push(used);
     }
 
     /// Sends everything that waits.
@@ -136,9 +199,9 @@ impl UpstreamSide {
 
     fn flush_lane(&mut self, upstream: usize) {
         let lane = &mut self.lanes[upstream];
-        let Some(socket) = lane.sockets.get(lane.from).filter(|_| !lane.batch.is_empty()) else { return };
-        if lane.batch.flush(socket).refused > 0 {
-            self.refused.push((upstream, lane.from));
+        let Some(known) = lane.sockets.get(lane.from).filter(|_| !lane.batch.is_empty()) else { return };
+        if lane.batch.flush(&known.socket).refused > 0 {
+            self.refused.push(upstream);
         }
     }
 

@@ -53,7 +53,7 @@ pub(super) fn stream_upstreams(config: &Config) -> Result<Vec<streams::Upstream>
         },
         tls_name: upstream.tls_name.clone(),
         path: upstream.path.clone(),
-        source: upstream.source,
+        source: upstream.source_address(),
         roots: roots.clone(),
     };
     Ok(config.upstreams.iter().map(upstream).collect())

@@ -1,19 +1,16 @@
 //! Opening sockets: all of them before the first thread starts, so that all errors come at once.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpListener};
 
 use sys::udp::{Options, UdpSocket};
 
 use super::ServerError;
-use crate::config::Config;
+use super::ports::{Opener, UpstreamSocket};
+use crate::config::{Config, UpstreamServer};
 
 /// Room for the bursts of all clients; the kernel grants less where it must.
 const CLIENT_BUFFER_OCTETS: usize = 8 << 20;
-
-/// Room for the answers to the queries of one upstream socket.
-const UPSTREAM_BUFFER_OCTETS: usize = 1 << 20;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -49,44 +46,26 @@ pub(super) fn stream_listener(address: SocketAddr) -> Result<TcpListener, Server
 
 /// One thread's UDP socket at an address, which it shares with the other threads by `SO_REUSEPORT`.
 pub(super) fn listener(address: SocketAddr) -> Result<UdpSocket, ServerError> {
-    let options = Options { reuse_port: true, ..buffers(CLIENT_BUFFER_OCTETS) };
+    let options = Options {
+        reuse_port: true,
+        receive_buffer_octets: CLIENT_BUFFER_OCTETS,
+        send_buffer_octets: CLIENT_BUFFER_OCTETS,
+        join: true,
+        no_path_mtu: true,
+        ..Options::default()
+    };
     UdpSocket::bind(address, &options).map_err(|error| ServerError::listen(address, error))
 }
 
 /// For each upstream server that is asked over UDP the connected sockets of one thread.
-pub(super) fn upstream_sockets(config: &Config) -> Result<Vec<Vec<UdpSocket>>, ServerError> {
-    let sockets = |upstream: &crate::config::UpstreamServer| {
-        let ports = if upstream.is_stream_only() { 0 } else { config.settings.asking.ports };
-        (0..ports).map(|_| upstream_socket(upstream.address, upstream.source)).collect()
+pub(super) fn upstream_sockets(
+    config: &Config,
+    opener: &mut Opener,
+) -> Result<Vec<Vec<UpstreamSocket>>, ServerError> {
+    let sockets = |upstream: &UpstreamServer| {
+        let count = if upstream.is_stream_only() { 0 } else { config.settings.asking.ports };
+        let cannot = |error| ServerError::upstream(upstream.address, error);
+        (0..count).map(|_| opener.open(upstream).map_err(cannot)).collect()
     };
     config.upstreams.iter().map(sockets).collect()
-}
-
-/// A socket with a source port of the kernel's random choice.
-fn upstream_socket(upstream: SocketAddr, source: Option<IpAddr>) -> Result<UdpSocket, ServerError> {
-    let any: IpAddr = match upstream {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let local = SocketAddr::new(source.unwrap_or(any), 0);
-    UdpSocket::bind(local, &buffers(UPSTREAM_BUFFER_OCTETS))
-        .and_then(|socket| socket.connect(upstream).map(|()| socket))
-        .map_err(|error| ServerError::upstream(upstream, error))
-}
-
-/// The addresses of all upstream sockets of all threads, sorted.
-pub(super) fn own_addresses(threads: &[Vec<Vec<UdpSocket>>]) -> Result<Arc<[SocketAddr]>, ServerError> {
-    let mut addresses: Vec<SocketAddr> = threads
-        .iter()
-        .flatten()
-        .flatten()
-        .map(UdpSocket::local_addr)
-        .collect::<io::Result<_>>()
-        .map_err(|error| ServerError::System("read the address of a socket", error))?;
-    addresses.sort_unstable();
-    Ok(addresses.into())
-}
-
-fn buffers(octets: usize) -> Options {
-    Options { receive_buffer_octets: octets, send_buffer_octets: octets, join: true, ..Options::default() }
 }

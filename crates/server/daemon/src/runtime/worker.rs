@@ -22,6 +22,8 @@ use super::inbox::{Event, Inbox};
 use super::judging::ValidationHandle;
 use super::observer::{Observer, Services};
 use super::outlet::{BATCH, ClientSide, StreamSide};
+use super::ports::UpstreamSocket;
+use super::renewal::Exchange;
 use super::token::Token;
 use crate::dnstap::Kind;
 
@@ -41,7 +43,11 @@ pub(super) struct NextGeneration {
     pub settings: Arc<Settings>,
     pub shared: Shared,
     pub seed: [u8; 32],
-    pub upstreams: Vec<Vec<UdpSocket>>,
+    pub upstreams: Vec<Vec<UpstreamSocket>>,
+    /// Where new ones come from.
+    pub exchange: Option<Arc<Exchange>>,
+    /// For each upstream server its number in the generation before, if it is the same server.
+    pub inherits: Vec<Option<usize>>,
     /// What of them goes past the stack.
     pub queries: Queries,
     /// Who judges the answers of some of these servers.
@@ -200,12 +206,18 @@ impl Worker {
         let Some(generation) = generations.find(|known| known.number as u8 == generation) else { return };
         let Some(source) = generation.upstreams.get(upstream, socket) else { return };
         if failed && matches!(source.take_error(), Ok(Some(_))) {
-            generation.upstreams.refused.push((upstream, socket));
+            generation.upstreams.refused.push(upstream);
             return;
         }
         let _ = self.from_upstreams.receive(source);
         for datagram in self.from_upstreams.iter() {
             let address = generation.upstream_address(upstream);
+            // Before it was connected the socket took datagrams from anybody.
+            if address.is_some_and(|server| {
+                server.ip() != datagram.from.ip() || server.port() != datagram.from.port()
+            }) {
+                continue;
+            }
             self.ways.observer.upstream(address, false, Kind::ForwarderResponse, datagram.octets);
             generation.with(&mut self.ways, |machine, out| {
                 machine.handle_upstream(self.now_ns, upstream, socket, datagram.octets, out);
@@ -242,7 +254,8 @@ impl Worker {
     /// Goes on with other settings. What has begun with the old ones ends with them.
     fn adopt(&mut self, mut adoption: NextGeneration) {
         self.drain_rings();
-        let next = Generation::new(&mut adoption);
+        let mut next = Generation::new(&mut adoption);
+        next.machine.inherit(&self.current.machine, &adoption.inherits);
         // Without its sockets in the poller it would wait in vain; the old one goes on then.
         if next.watch(&self.poller).is_err() {
             return;
@@ -256,9 +269,7 @@ impl Worker {
         let (probes, generation) = (adoption.probes, adoption.generation);
         let _ = self.take_listeners(adoption);
         self.inbox.set_generation(generation);
-        if probes {
-            self.look_for_loops();
-        }
+        self.probe(probes);
     }
 
     /// Answers what has come to a socket before it is closed.
@@ -286,24 +297,22 @@ impl Worker {
         Ok(())
     }
 
-    /// Asks the upstream servers whether they ask us.
-    pub fn look_for_loops(&mut self) {
+    /// Asks the upstream servers how they spell and, if this worker looks for `loops`, whether they ask us.
+    pub fn probe(&mut self, loops: bool) {
         let now_ns = self.now_ns;
-        self.current.with(&mut self.ways, |machine, out| machine.look_for_loops(now_ns, out));
+        self.current.with(&mut self.ways, |machine, out| machine.probe(now_ns, loops, out));
     }
 
-    /// Ends what is over and sends everything. Failures that show up on the way may make a machine send more.
+    /// Ends what is over and sends everything.
     fn finish_round(&mut self) {
         let now_ns = self.now_ns;
         for generation in std::iter::once(&mut self.current).chain(&mut self.retiring) {
             generation.with(&mut self.ways, |machine, out| machine.handle_timeout(now_ns, out));
             generation.upstreams.flush();
-            while let Some((upstream, socket)) = generation.upstreams.refused.pop() {
-                generation.with(&mut self.ways, |machine, out| {
-                    machine.handle_upstream_unreachable(now_ns, upstream, socket, out);
-                });
+            while let Some(upstream) = generation.upstreams.refused.pop() {
+                generation.machine.handle_upstream_unreachable(now_ns, upstream);
             }
-            generation.upstreams.flush();
+            generation.renew_sockets(&self.poller, &self.ways.rings, now_ns);
         }
         self.ways.clients.flush();
         self.ways.rings.flush();
@@ -316,7 +325,16 @@ impl Worker {
             !over
         });
         if self.published_ns == 0 || now_ns >= self.published_ns + PUBLISH_NS {
+            self.renew_secret();
             self.publish();
+        }
+    }
+
+    /// What is drawn from now on follows from no state that a copy of this memory has: a snapshot of the
+    /// virtual machine, for example, from which two go on.
+    fn renew_secret(&mut self) {
+        if let Ok(secret) = sys::random::secret() {
+            self.current.machine.renew_secret(secret);
         }
     }
 

@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use crate::bypass::Bypass as DeviceBypass;
 use sys::link::Device;
-use sys::udp::UdpSocket;
 use sys::xdp::XdpError;
 
 use super::ServerError;
+use super::ports::UpstreamSocket;
 use crate::config::{Config, Level, ListenProtocol, UpstreamServer};
 use crate::log::Log;
 use crate::snapshot::Metric;
@@ -104,17 +104,20 @@ impl Bypass {
     }
 
     /// For each thread what it needs to ask past the stack; its sockets are `sockets[thread][server]`.
-    pub fn queries(&self, config: &Config, sockets: &[Vec<Vec<UdpSocket>>]) -> Vec<Queries> {
+    pub fn queries(&self, config: &Config, sockets: &[Vec<Vec<UpstreamSocket>>]) -> Vec<Queries> {
         let watched = self.watch.watched();
-        let own = |upstream: usize| sockets.first()?.get(upstream)?.first()?.local_addr().ok();
+        let own = |upstream: usize| Some(sockets.first()?.get(upstream)?.first()?.address.ip());
+        // Where each socket has an address of its own, the sockets do it: a way is from one address.
+        let goes_past = |server: &UpstreamServer| config.xdp.upstreams && server.source_bits() == 0;
         let way = |(upstream, server): (usize, &UpstreamServer)| {
-            let own = own(upstream).filter(|_| config.xdp.upstreams)?;
-            Some(watched.way(server.address, own.ip()))
+            let own = own(upstream).filter(|_| goes_past(server))?;
+            Some(watched.way(server.address, own))
         };
         let ways: Vec<_> = config.upstreams.iter().enumerate().map(way).collect();
-        let tables = watched.tables();
         let threads = sockets.iter().enumerate();
-        threads.map(|(worker, sockets)| Queries::new(worker, &ways, sockets, &tables)).collect()
+        threads
+            .map(|(worker, sockets)| Queries::new(worker, &ways, sockets, watched.device_tables()))
+            .collect()
     }
 
     pub fn readings(&self) -> Vec<Metric> {

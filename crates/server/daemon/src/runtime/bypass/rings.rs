@@ -169,6 +169,11 @@ impl Rings {
         self.repeating.until_ns
     }
 
+    /// The number of the device that a ring is at.
+    pub fn device(&self, number: usize) -> Option<u32> {
+        self.list.get(number).map(BypassRing::device)
+    }
+
     /// The ring of a device, by its number; one is as good as another to send by.
     pub fn on_device(&self, device: u32) -> Option<(usize, &BypassRing)> {
         self.list.iter().enumerate().find(|(_, ring)| ring.device() == device)

@@ -12,6 +12,7 @@ use crate::bypass::BypassTable;
 use sys::link::{Changes, Device, addresses};
 use sys::poll::{Events, Interest, Poller, Waker};
 
+use super::queries::DeviceTable;
 use super::way::Route;
 use crate::config::Process;
 use crate::runtime::ServerError;
@@ -52,6 +53,11 @@ impl WatchedRoutes {
     /// What is taken from each device.
     pub fn tables(&self) -> Vec<Arc<BypassTable>> {
         self.devices.iter().map(|(_, table)| table.clone()).collect()
+    }
+
+    /// The same, with the number of each device.
+    pub fn device_tables(&self) -> Vec<DeviceTable> {
+        self.devices.iter().map(|(device, table)| (device.index, table.clone())).collect()
     }
 
     /// Looks at everything again.

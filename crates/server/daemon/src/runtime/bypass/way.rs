@@ -35,6 +35,10 @@ impl Route {
         self.server
     }
 
+    pub fn own(&self) -> IpAddr {
+        self.own
+    }
+
     pub fn refresh(&self) {
         // Where it does not tell, its own sending is right.
         let found = next_hop(self.server, self.own).ok().flatten();

@@ -36,7 +36,7 @@ impl Worker {
     /// Whether somebody waits for this datagram, who has it then.
     fn take_frame(&mut self, number: usize, arrived: &Arrived<'_>) -> bool {
         let Some(client) = self.ways.rings.client(number, arrived, &self.ways.clients) else {
-            return self.take_answer(arrived);
+            return self.take_answer(number, arrived);
         };
         self.ways.observer.client_query(&client, arrived.octets);
         let epoch = self.ways.rings.epoch(number, self.current.number);
@@ -53,9 +53,11 @@ impl Worker {
         true
     }
 
-    fn take_answer(&mut self, arrived: &Arrived<'_>) -> bool {
+    fn take_answer(&mut self, number: usize, arrived: &Arrived<'_>) -> bool {
+        let Some(device) = self.ways.rings.device(number) else { return false };
         let mut generations = std::iter::once(&mut self.current).chain(&mut self.retiring);
-        let asked = generations.find_map(|generation| Some((generation.queries.find(arrived)?, generation)));
+        let asked =
+            generations.find_map(|generation| Some((generation.queries.find(device, arrived)?, generation)));
         let Some(((upstream, socket), generation)) = asked else { return false };
         let address = Some(&arrived.source);
         self.ways.observer.upstream(address, false, Kind::ForwarderResponse, arrived.octets);
