@@ -79,12 +79,14 @@ fn dns64d_stands_what_an_authdns_does_to_it() {
     let without_retry = lossy.faults.lost() - lossy.stats.retries;
     assert!(without_retry < QUERIES / 100, "{without_retry}");
 
-    // Both wrong answers must be ignored, not believed (RFC 5452 9.1).
+    // Both wrong answers must be ignored, not believed (RFC 5452 9.1). A wrong ID leads to a stream, and many
+    // lead all queries there: the answers come in time, unless the stream's have wrong IDs, too.
     let wrong_id = row("wrong ID", &["wrong-id=10%"]);
-    wrong_id.assert_valid(at_most_one(0.1));
+    assert!(wrong_id.trial.valid > QUERIES * 99 / 100, "{}", wrong_id.trial.valid);
     // Another ID may be that of another query in flight, which asks something else.
     let ignored = wrong_id.stats.upstream_unexpected + wrong_id.stats.upstream_mismatched;
-    assert_eq!(ignored, wrong_id.faults.of(Kind::WrongId));
+    assert!(ignored > 0 && ignored <= wrong_id.faults.of(Kind::WrongId), "{ignored}");
+    assert!(wrong_id.stats.upstream_near_misses >= 8, "{}", wrong_id.stats.upstream_near_misses);
     let wrong_question = row("wrong question", &["wrong-question=10%"]);
     wrong_question.assert_valid(at_most_one(0.1));
     assert_eq!(wrong_question.stats.upstream_mismatched, wrong_question.faults.of(Kind::WrongQuestion));

@@ -1,17 +1,15 @@
 //! Which socket the next query to an upstream server leaves from.
 //!
-//! A socket is used for one burst, then drained: when its last query has ended, the caller puts a new one with
+//! While new sockets are plenty, each query has one of its own. Otherwise the queries of one moment share one:
+//! a burst. A used socket is drained: when its last query has ended, the caller puts a new one with
 //! another port in its place. While the caller comes too late with new ones, bursts leave from sockets drawn
 //! at random among all.
 
 use crate::ids::Random;
 
-/// Queries that leave from one socket before the next is drawn: they are one message to the kernel
-/// (`UDP_SEGMENT`), and so few share a port that an attacker off the path cannot learn it in time.
-pub(super) const QUERIES_OF_A_BURST: u8 = 32;
-
-/// For so long they may leave from one socket; less than a packet needs to somebody off the path and back.
-pub(super) const BURST_NS: u64 = 100_000;
+/// Queries of one moment that leave from one socket, at most: they are one message to the kernel
+/// (`UDP_SEGMENT`).
+const QUERIES_OF_A_BURST: u8 = 32;
 
 /// The sockets towards one server, by their numbers.
 #[derive(Clone, Debug)]
@@ -23,7 +21,8 @@ pub(super) struct Sockets {
     drained: Vec<u16>,
     current: usize,
     left: u8,
-    until_ns: u64,
+    /// When the burst began: all its queries leave then.
+    moment_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,19 +42,20 @@ impl Sockets {
             drained: Vec::with_capacity(count),
             current: 0,
             left: 0,
-            until_ns: 0,
+            moment_ns: 0,
         }
     }
 
     /// The number of the socket for the next query.
     pub fn draw(&mut self, now_ns: u64, random: &mut Random) -> usize {
         if !self.is_bursting(now_ns) {
+            let plenty = self.fresh.len() > self.places.len() / 2;
             self.current = match self.fresh.pop() {
                 Some(fresh) => usize::from(fresh),
                 None => random.below(self.places.len()),
             };
-            self.left = QUERIES_OF_A_BURST;
-            self.until_ns = now_ns + BURST_NS;
+            self.left = if plenty { 1 } else { QUERIES_OF_A_BURST };
+            self.moment_ns = now_ns;
         }
         self.left -= 1;
         self.current
@@ -98,7 +98,7 @@ impl Sockets {
     }
 
     fn is_bursting(&self, now_ns: u64) -> bool {
-        self.left > 0 && now_ns < self.until_ns
+        self.left > 0 && now_ns == self.moment_ns
     }
 }
 
@@ -111,16 +111,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_change_after_a_few_queries_or_a_moment() {
+    fn sockets_change_after_a_few_queries_and_from_moment_to_moment() {
         let few = usize::from(QUERIES_OF_A_BURST);
-        for (apart_ns, together) in [(0, few), (BURST_NS / 4, 4), (BURST_NS, 1)] {
+        for (apart_ns, together) in [(0, few), (1, 1)] {
             let (mut sockets, mut random) = (Sockets::new(64), Random::new([3; 32]));
             let mut draw = |n: u64| sockets.draw(n * apart_ns, &mut random);
-            let drawn: Vec<usize> = (0..100 * together as u64).map(&mut draw).collect();
+            // Half of them are taken one by one, the rest by bursts.
+            let firsts: HashSet<usize> = (0..32).map(&mut draw).collect();
+            assert_eq!(firsts.len(), 32);
+            let drawn: Vec<usize> = (32..32 + 100 * together as u64).map(&mut draw).collect();
             assert!(drawn.chunks(together).all(|chunk| chunk.iter().all(|socket| *socket == chunk[0])));
-            let firsts: HashSet<_> = drawn.chunks(together).take(64).map(|chunk| chunk[0]).collect();
-            assert_eq!(firsts.len(), 64, "the new ones come first");
-            let later: HashSet<_> = drawn.chunks(together).skip(64).map(|chunk| chunk[0]).collect();
+            let seconds: HashSet<usize> = drawn.chunks(together).take(32).map(|chunk| chunk[0]).collect();
+            assert!(seconds.len() == 32 && seconds.is_disjoint(&firsts), "the new ones come first");
+            let later: HashSet<_> = drawn.chunks(together).skip(32).map(|chunk| chunk[0]).collect();
             assert!(later.len() > 20, "then chance: {}", later.len());
         }
     }
@@ -132,13 +135,13 @@ mod tests {
         let (mut ports, mut next_port) = (vec![0, 1, 2, 3], 4);
         let mut seen = HashSet::new();
         for burst in 0..1_000 {
-            let now_ns = burst * BURST_NS;
+            let now_ns = burst;
             let socket = sockets.draw(now_ns, &mut random);
             sockets.sent(socket);
             assert!(seen.insert(ports[socket]), "burst {burst}");
             sockets.ended(socket);
             assert_eq!(sockets.take_drained(now_ns), None, "the burst may go on");
-            let drained = sockets.take_drained(now_ns + BURST_NS).unwrap();
+            let drained = sockets.take_drained(now_ns + 1).unwrap();
             assert_eq!(drained, socket);
             (ports[socket], next_port) = (next_port, next_port + 1);
             sockets.renewed(socket);
@@ -152,7 +155,7 @@ mod tests {
             let (mut sockets, mut random) = (Sockets::new(5), Random::new([4; 32]));
             let (mut in_flight, mut now_ns) = (Vec::new(), 0);
             for (step, moment) in steps {
-                now_ns += moment * BURST_NS / 2;
+                now_ns += moment;
                 match step {
                     0 => {
                         let socket = sockets.draw(now_ns, &mut random);
@@ -167,7 +170,7 @@ mod tests {
                 }
             }
             in_flight.into_iter().for_each(|socket| sockets.ended(socket));
-            while let Some(drained) = sockets.take_drained(now_ns + BURST_NS) {
+            while let Some(drained) = sockets.take_drained(now_ns + 1) {
                 sockets.renewed(drained);
             }
             let fresh: HashSet<_> = sockets.fresh.iter().collect();

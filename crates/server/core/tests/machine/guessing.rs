@@ -227,14 +227,13 @@ fn attack_what_was_learnt_of_a_server_outlives_a_reload() {
 #[test]
 fn sockets_are_renewed_when_their_queries_have_ended() {
     let mut talk = Talk::new(settings_with(|settings| settings.asking.ports = 2));
-    let burst_ns = MS;
     let mut seen = Vec::new();
     for _ in 0..4 {
         talk.client_asks(A);
         let asked = talk.asked(A);
         let TryTransport::Udp { socket } = asked.way else { panic!("{asked:?}") };
         seen.push(socket);
-        talk.wait(burst_ns);
+        talk.wait(MS);
         assert_eq!(talk.machine.drained_socket(talk.now_ns, 0), None, "it waits for an answer");
         talk.replies(&asked, 0, &[A_RECORD]);
         talk.answered(A, 0, &[A_RECORD]);

@@ -5,8 +5,7 @@ use dns64::wire::rcode;
 
 use crate::support::{lines, query, reply};
 use crate::talk::{
-    ClientQuery, MS, Talk, TryTransport, extended_errors, settings, settings_for,
-    stream_client,
+    ClientQuery, MS, Talk, TryTransport, extended_errors, settings, settings_for, stream_client,
 };
 use crate::{A, A_RECORD, AAAA, AAAA_RECORD, SOA, SYNTHESIZED};
 use server_core::client::StreamKind;

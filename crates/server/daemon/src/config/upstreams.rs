@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use dns64::wire::Name;
 use dns64::Range;
+use dns64::wire::Name;
 use server_core::domains::Routes;
 use server_core::settings::{Asking, Upstream};
 

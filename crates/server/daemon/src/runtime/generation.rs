@@ -65,14 +65,14 @@ impl Generation {
         Ok(())
     }
 
-    /// Puts new sockets in the places of those that were used for their burst.
+    /// Puts a new socket in the place of one that was used for its burst, for each server. One in a round: a
+    /// worker that has little to do has a round for each query, and one that has much to do has less time.
     pub fn renew_sockets(&mut self, poller: &Poller, rings: &Rings, now_ns: u64) {
         for upstream in 0..self.upstreams.len() {
-            while let Some(fresh) = self.upstreams.take_fresh(upstream) {
-                let Some(socket) = self.machine.drained_socket(now_ns, upstream) else {
-                    self.upstreams.put_back(upstream, fresh);
-                    break;
-                };
+            if self.upstreams.has_fresh(upstream)
+                && let Some(socket) = self.machine.drained_socket(now_ns, upstream)
+                && let Some(fresh) = self.upstreams.take_fresh(upstream)
+            {
                 let token = Token::Upstream { generation: self.number as u8, upstream, socket };
                 // Without it in the poller its answers would wait in vain; the used one goes on then.
                 if poller.add(&fresh.socket, token.encode(), Interest::Read).is_ok() {

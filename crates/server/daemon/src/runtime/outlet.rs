@@ -169,11 +169,9 @@ impl UpstreamSide {
         self.fresh.get_mut(upstream)?.pop()
     }
 
-    /// Puts back what [`UpstreamSide::take_fresh`] gave.
-    pub fn put_back(&mut self, upstream: usize, fresh: UpstreamSocket) {
-        if let Some(place) = self.fresh.get_mut(upstream) {
-            place.push(fresh);
-        }
+    /// Whether a new socket is there for a server.
+    pub fn has_fresh(&self, upstream: usize) -> bool {
+        self.fresh.get(upstream).is_some_and(|fresh| !fresh.is_empty())
     }
 
     /// Puts a new socket in the place of a used one, which is closed soon.

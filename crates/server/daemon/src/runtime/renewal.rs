@@ -12,12 +12,12 @@ use super::ports::{Opener, Ports, UpstreamSocket};
 use crate::config::{Process, UpstreamServer};
 
 /// New sockets that lie ready for each upstream server, and for each thread once more where it works.
-const READY: usize = 8;
+const READY: usize = 12;
 /// Between two rounds.
 const ROUND: Duration = Duration::from_millis(2);
-/// New sockets for each thread in a round: 4,000 a second, which take a few percent of one processor. Above that
-/// rate a socket is used for several bursts.
-const OPENED_IN_A_ROUND: usize = 8;
+/// New sockets for each thread in a round: some 5,000 a second, which take a few percent of one processor. Above
+/// that rate a socket is used for several bursts.
+const OPENED_IN_A_ROUND: usize = 12;
 /// After an error, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
