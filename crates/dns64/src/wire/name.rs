@@ -269,7 +269,7 @@ fn flipped(bits: u8, octets: &[u8]) -> [u8; 8] {
     // Bit n of the bits, anywhere in octet n; then in its top bit. No sum carries into the next octet.
     let spread = (u64::from(bits) * ONES) & 0x8040_2010_0804_0201;
     let chosen = spread + 0x7f * ONES;
-    let lower = (word | 0x20 * ONES) & !TOPS;
+    let lower = (word | (0x20 * ONES)) & !TOPS;
     let from_a = lower + u64::from(0x80 - b'a') * ONES;
     let beyond_z = lower + u64::from(0x7f - b'z') * ONES;
     let letters = from_a & !beyond_z & !word;

@@ -11,6 +11,13 @@ use crate::ids::Random;
 /// (`UDP_SEGMENT`).
 const QUERIES_OF_A_BURST: u8 = 32;
 
+/// More queries of one moment than this say that the thread is busy.
+const QUERIES_AT_LEISURE: u32 = 2;
+/// A busy thread renews a socket after so many queries: opening one costs as much as some queries do.
+const QUERIES_FOR_A_RENEWAL: u32 = 128;
+/// Without a query for so long the thread is not busy.
+const LEISURE_NS: u64 = 1_000_000;
+
 /// The sockets towards one server, by their numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Sockets {
@@ -23,6 +30,9 @@ pub(super) struct Sockets {
     left: u8,
     /// When the burst began: all its queries leave then.
     moment_ns: u64,
+    /// Queries of the last moment, and since the last renewal.
+    of_moment: u32,
+    since_renewal: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,11 +53,15 @@ impl Sockets {
             current: 0,
             left: 0,
             moment_ns: 0,
+            of_moment: 0,
+            since_renewal: 0,
         }
     }
 
     /// The number of the socket for the next query.
     pub fn draw(&mut self, now_ns: u64, random: &mut Random) -> usize {
+        self.of_moment = if now_ns == self.moment_ns { self.of_moment + 1 } else { 1 };
+        self.since_renewal = self.since_renewal.saturating_add(1);
         if !self.is_bursting(now_ns) {
             let plenty = self.fresh.len() > self.places.len() / 2;
             self.current = match self.fresh.pop() {
@@ -55,8 +69,8 @@ impl Sockets {
                 None => random.below(self.places.len()),
             };
             self.left = if plenty { 1 } else { QUERIES_OF_A_BURST };
-            self.moment_ns = now_ns;
         }
+        self.moment_ns = now_ns;
         self.left -= 1;
         self.current
     }
@@ -78,8 +92,12 @@ impl Sockets {
     }
 
     /// A socket that is used and waits for nothing, whose burst is over: the caller renews it now and says so
-    /// by [`Sockets::renewed`].
+    /// by [`Sockets::renewed`]. A busy thread is given few.
     pub fn take_drained(&mut self, now_ns: u64) -> Option<usize> {
+        let is_busy = self.of_moment > QUERIES_AT_LEISURE && now_ns < self.moment_ns + LEISURE_NS;
+        if is_busy && self.since_renewal < QUERIES_FOR_A_RENEWAL {
+            return None;
+        }
         let open = self.is_bursting(now_ns).then_some(self.current);
         loop {
             let at = self.drained.iter().position(|&socket| Some(usize::from(socket)) != open)?;
@@ -94,6 +112,7 @@ impl Sockets {
 
     /// A new socket has this number.
     pub fn renewed(&mut self, socket: usize) {
+        self.since_renewal = 0;
         self.fresh.push(socket as u16);
     }
 
@@ -140,12 +159,31 @@ mod tests {
             sockets.sent(socket);
             assert!(seen.insert(ports[socket]), "burst {burst}");
             sockets.ended(socket);
-            assert_eq!(sockets.take_drained(now_ns), None, "the burst may go on");
             let drained = sockets.take_drained(now_ns + 1).unwrap();
             assert_eq!(drained, socket);
             (ports[socket], next_port) = (next_port, next_port + 1);
             sockets.renewed(socket);
         }
+    }
+
+    #[test]
+    fn a_busy_thread_renews_a_socket_after_many_queries() {
+        let (mut sockets, mut random) = (Sockets::new(64), Random::new([3; 32]));
+        let (mut renewed, mut queries) = (0, 0);
+        for moment in 0..200 {
+            for _ in 0..20 {
+                let socket = sockets.draw(moment, &mut random);
+                sockets.sent(socket);
+                sockets.ended(socket);
+                queries += 1;
+            }
+            if let Some(drained) = sockets.take_drained(moment) {
+                sockets.renewed(drained);
+                renewed += 1;
+            }
+        }
+        assert!((queries / 150..=queries / 128).contains(&renewed), "{renewed} for {queries}");
+        assert!(sockets.take_drained(200 + LEISURE_NS).is_some(), "there is time");
     }
 
     proptest! {
@@ -170,7 +208,7 @@ mod tests {
                 }
             }
             in_flight.into_iter().for_each(|socket| sockets.ended(socket));
-            while let Some(drained) = sockets.take_drained(now_ns + 1) {
+            while let Some(drained) = sockets.take_drained(now_ns + LEISURE_NS) {
                 sockets.renewed(drained);
             }
             let fresh: HashSet<_> = sockets.fresh.iter().collect();
