@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const PORTS: usize = 1 << 16;
 
-/// The sockets that all threads ask from, while they come and go. Each port has one word, so that a look costs
-/// one load. Two of our addresses that ask from one port at a time share the word: the loop of one of them is
-/// not seen then, which happens to a few of 64,511 sockets.
+/// The sockets that all threads ask from, while they come and go. Each port has one word, so that a look
+/// costs one load. Two of our addresses that ask from one port at a time share the word: the loop of one of
+/// them is not seen then, which happens to a few of 64,511 sockets.
 #[derive(Default)]
 pub struct OwnSockets {
     /// For each port a mark of the address; 0 is none. Without words there are no sockets.

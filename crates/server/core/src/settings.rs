@@ -87,7 +87,8 @@ pub struct Upstream {
 /// How upstream servers are asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking {
-    /// UDP sockets for each upstream server, at least 1. Each is renewed, with another port, when it was used.
+    /// UDP sockets for each upstream server, at least 1. Each is renewed, with another port, when it was
+    /// used.
     pub ports: usize,
     /// How long one try waits for its answer.
     pub timeout_ns: u64,

@@ -110,8 +110,8 @@ counters! {
     upstream_answers,
     /// Upstream datagrams that belong to no query in flight: late, or forged.
     upstream_unexpected,
-    /// Upstream datagrams with a question in flight at their socket and a wrong ID: guesses. The question goes on
-    /// over a stream.
+    /// Upstream datagrams with a question in flight at their socket and a wrong ID: guesses. The question
+    /// goes on over a stream.
     upstream_near_misses,
     /// Upstream messages with an ID in flight and another question or cookie: forged, or a broken server.
     upstream_mismatched,

@@ -42,8 +42,8 @@ impl Machine {
     }
 
     /// Learns that nothing listens at an upstream server's address (ICMP port unreachable at one of its
-    /// sockets). Anybody can say so: it is believed if the server is silent from now on, and if another server
-    /// does its task.
+    /// sockets). Anybody can say so: it is believed if the server is silent from now on, and if another
+    /// server does its task.
     pub fn handle_upstream_unreachable(&mut self, now_ns: u64, upstream: usize) {
         self.upstream_side.note_refusal(now_ns, upstream);
     }

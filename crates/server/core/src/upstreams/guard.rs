@@ -17,8 +17,8 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// An answer had the right question and a wrong ID. Returns whether the server is asked over streams alone
-    /// from now on, and was not before.
+    /// An answer had the right question and a wrong ID. Returns whether the server is asked over streams
+    /// alone from now on, and was not before.
     pub fn near_miss(&mut self, now_ns: u64) -> bool {
         self.total += 1;
         if now_ns.saturating_sub(self.since_ns) >= WINDOW_NS || self.misses == 0 {

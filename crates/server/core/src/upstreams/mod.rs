@@ -176,8 +176,8 @@ impl Upstreams {
         self.list[upstream].spelling.judge(kept, tells)
     }
 
-    /// An answer had the right question and a wrong ID. Returns whether the server is asked over streams alone
-    /// from now on, for [`GUARD_NS`].
+    /// An answer had the right question and a wrong ID. Returns whether the server is asked over streams
+    /// alone from now on, for [`GUARD_NS`].
     pub fn near_miss(&mut self, upstream: usize, now_ns: u64) -> bool {
         self.list[upstream].guard.near_miss(now_ns)
     }

@@ -68,8 +68,8 @@ impl ClientQuery {
         option(&self.octets, option_code::COOKIE)
     }
 
-    /// The server's reply with these records, and the question as it was spelled. Records of the name that was
-    /// asked for have that spelling, too: most servers write a pointer to the question there.
+    /// The server's reply with these records, and the question as it was spelled. Records of the name that
+    /// was asked for have that spelling, too: most servers write a pointer to the question there.
     pub fn reply(&self, rcode: u8, records: &[&str]) -> Vec<u8> {
         let sent = self.question();
         let name = sent.name.to_string();

@@ -69,8 +69,8 @@ fn ranges(list: &str) -> Vec<std::ops::RangeInclusive<u16>> {
     list.trim().split(',').filter_map(range).collect()
 }
 
-/// A socket that is connected to an upstream server, and the address it has, which is known as ours until this
-/// is dropped.
+/// A socket that is connected to an upstream server, and the address it has, which is known as ours until
+/// this is dropped.
 pub(super) struct UpstreamSocket {
     pub socket: UdpSocket,
     pub address: SocketAddr,

@@ -1,5 +1,5 @@
-//! A thread that opens and closes upstream sockets, so that no worker spends the time: each socket is used for
-//! one burst of queries.
+//! A thread that opens and closes upstream sockets, so that no worker spends the time: each socket is used
+//! for one burst of queries.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ use crate::config::{Process, UpstreamServer};
 const READY: usize = 12;
 /// Between two rounds.
 const ROUND: Duration = Duration::from_millis(2);
-/// New sockets for each thread in a round: some 5,000 a second, which take a few percent of one processor. Above
-/// that rate a socket is used for several bursts.
+/// New sockets for each thread in a round: some 5,000 a second, which take a few percent of one processor.
+/// Above that rate a socket is used for several bursts.
 const OPENED_IN_A_ROUND: usize = 12;
 /// After an error, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -38,8 +38,8 @@ struct Stock {
 }
 
 impl Exchange {
-    /// Hands over used sockets, which are closed, and takes what is ready for the servers of which `fresh` has
-    /// none.
+    /// Hands over used sockets, which are closed, and takes what is ready for the servers of which `fresh`
+    /// has none.
     pub fn trade(&self, used: &mut Vec<UpstreamSocket>, fresh: &mut [Vec<UpstreamSocket>]) {
         let mut stock = self.stock();
         stock.used.append(used);

@@ -93,8 +93,8 @@ impl UpstreamSide {
         Some((slot, self.lookups.get(slot)?))
     }
 
-    /// The lookup that a message without its ID is about, sent from the same socket: somebody who does not see
-    /// the query has found the port.
+    /// The lookup that a message without its ID is about, sent from the same socket: somebody who does not
+    /// see the query has found the port.
     fn nearly_hit(&self, from: (usize, usize), message: &[u8]) -> Option<u16> {
         let reply = Message::parse(message).ok().filter(|reply| reply.header.has(Header::QR))?;
         let question = reply.question();

@@ -1,7 +1,7 @@
 //! Refusals: ICMP messages that say that nothing listens at a server's address.
 //!
-//! Anybody who knows a port can forge one. So a refusal alone changes nothing: it is believed where the server
-//! is silent as well, for longer than it usually is.
+//! Anybody who knows a port can forge one. So a refusal alone changes nothing: it is believed where the
+//! server is silent as well, for longer than it usually is.
 
 use super::UpstreamSide;
 use crate::machine::{Notice, Output};

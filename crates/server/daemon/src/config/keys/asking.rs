@@ -45,8 +45,8 @@ keys! {
         /// When A is asked for (RFC 6147 5.1.8): after an AAAA reply that needs it, together with AAAA, or
         /// when the AAAA reply is later than 95 of 100 of its server's.
         a_query: Choice<AQuery> = AQuery::Afterwards;
-        /// Spell names in random case and want them back so (0x20), at every server that repeats the spelling:
-        /// a probe at the start finds out, and a server that ceases to is understood.
+        /// Spell names in random case and want them back so (0x20), at every server that repeats the
+        /// spelling: a probe at the start finds out, and a server that ceases to is understood.
         case_randomization: bool = true;
         /// Send client cookies and hold servers to theirs (RFC 7873).
         cookies: bool = true;
@@ -54,14 +54,14 @@ keys! {
         trust_ad: bool = false;
         /// Lookups in flight at one server, for each thread.
         in_flight: Number<usize, 1, 65_535> = 65_535;
-        /// The addresses to ask from, one of each family at most; otherwise the kernel chooses. Of a prefix every
-        /// socket of UDP has a random address; the machine needs a local route for it (`ip -6 route add local
-        /// 2001:db8:53::/64 dev lo`), and the network one to the machine.
+        /// The addresses to ask from, one of each family at most; otherwise the kernel chooses. Of a prefix
+        /// every socket of UDP has a random address; the machine needs a local route for it (`ip -6 route add
+        /// local 2001:db8:53::/64 dev lo`), and the network one to the machine.
         source: Texts = &[] => {
             what: "addresses or prefixes", example: r#"["192.0.2.53", "2001:db8:53::/64"]"#
         };
-        /// Ask each server at the start for a name of our own, to see whether the question comes back, and how it
-        /// is spelled then.
+        /// Ask each server at the start for a name of our own, to see whether the question comes back, and
+        /// how it is spelled then.
         loop_probe: bool = true;
         /// A PEM file of the authorities that certificates of servers are checked against.
         roots: Option<Text> => { what: "a path", otherwise: "the system's", example: r#""/etc/dns64d/roots.pem""# };
