@@ -33,8 +33,8 @@ keys! {
     /// How upstream servers are asked.
     "[upstream]" Upstream {
         /// UDP sockets for each upstream server and thread, each at a port drawn from 1024 to 65535 without
-        /// those of `ip_local_reserved_ports`. A socket that was used for a burst of queries is replaced. Each is an open
-        /// file.
+        /// those of `ip_local_reserved_ports`. A socket that was used for a burst of queries is replaced.
+        /// Each is an open file.
         ports: Number<usize, 1, 1024> = 64;
         /// How long one try waits; at most `deadline_ms`.
         timeout_ms: Written<Number<u64, 1, 60_000>> = 800;
