@@ -47,9 +47,9 @@ impl Machine {
         }
     }
 
-    /// Asks upstream servers for a name of our own: all of them if this machine shall look for `loops`, to see
-    /// whether the question comes back, and those of which it is not known whether they keep the spelling of
-    /// names. Where no probes are wanted, the first answers tell how servers spell.
+    /// Asks upstream servers for a name of our own: all of them if this machine shall look for `loops`, to
+    /// see whether the question comes back, and those of which it is not known whether they keep the spelling
+    /// of names. Where no probes are wanted, the first answers tell how servers spell.
     pub fn probe(&mut self, now_ns: u64, loops: bool, out: &mut impl Output) {
         if !self.settings.asking.loop_probe {
             return;
