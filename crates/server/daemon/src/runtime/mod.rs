@@ -214,7 +214,7 @@ impl Server {
             self.reports().filter(|report| report.generation == self.generation).collect();
         let state = |(number, server): (usize, &UpstreamServer)| {
             let counts = reports.iter().filter_map(|report| report.upstreams.get(number));
-            protection::state(server, &self.ports, counts)
+            protection::state(server, &self.ports, &counts)
         };
         self.config.upstreams.iter().enumerate().map(state).collect()
     }

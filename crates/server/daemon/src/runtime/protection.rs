@@ -15,7 +15,7 @@ const SOCKETS_MIN: usize = 8;
 pub(super) fn state<'c>(
     server: &UpstreamServer,
     ports: &Ports,
-    counts: impl Iterator<Item = &'c UpstreamCounts> + Clone,
+    counts: &(impl Iterator<Item = &'c UpstreamCounts> + Clone),
 ) -> UpstreamState {
     let mut state = UpstreamState { address: server.to_string(), ..UpstreamState::default() };
     for counts in counts.clone() {
@@ -79,7 +79,7 @@ mod tests {
     fn told(server: &str, counts: &[UpstreamCounts]) -> UpstreamState {
         let text = format!("upstreams = [\"{server}\"]\nlisten = [\"127.0.0.1:5353\"]");
         let config = Config::parse(&text, "test").unwrap();
-        state(&config.upstreams[0], &Ports::new(&Reserved::default(), &config), counts.iter())
+        state(&config.upstreams[0], &Ports::new(&Reserved::default(), &config), &counts.iter())
     }
 
     #[test]

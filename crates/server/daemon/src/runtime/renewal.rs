@@ -202,7 +202,7 @@ mod tests {
         // Bounded by the number of looks, not by a clock: each lets the thread work for a while.
         for _ in 0..10_000 {
             exchange.trade(&mut used, &mut fresh);
-            used.extend(fresh[0].drain(..));
+            used.append(&mut fresh[0]);
             seen.extend(used.iter().map(|socket| socket.address));
             assert!(used.iter().all(|socket| own.contains(socket.address)));
             if seen.len() >= 100 {
