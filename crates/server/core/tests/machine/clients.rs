@@ -52,7 +52,7 @@ fn strangers_learn_why_they_are_refused() {
 fn answers_and_our_own_queries_are_dropped() {
     let own: std::net::SocketAddr = "[::1]:4444".parse().unwrap();
     let mut talk = Talk::new(settings_with(|settings| {
-        settings.own_sockets = std::sync::Arc::new([own].into_iter().collect())
+        settings.own_sockets = std::sync::Arc::new([own].into_iter().collect());
     }));
     let mut reply = query(1, A, None);
     reply[2] |= 0x80;
