@@ -15,6 +15,7 @@ pub mod reverse;
 pub mod rewrite;
 pub mod rule;
 pub mod scrub;
+pub mod steps;
 pub mod wire;
 
 pub use names::NameSpace;

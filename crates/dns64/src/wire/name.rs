@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Malformed, NAME_LENGTH_MAX};
+use crate::steps;
 
 /// The most compression pointers that are followed in one name: as many as a name has labels.
 const POINTERS_MAX: usize = NAME_LENGTH_MAX / 2;
@@ -32,6 +33,7 @@ impl Name {
         let mut pointers = 0;
         loop {
             let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
+            steps::add(1);
             match octet & 0xc0 {
                 0x00 => {
                     let label = message
@@ -88,6 +90,7 @@ impl Name {
         let mut rest = self.as_wire();
         loop {
             let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
+            steps::add(1);
             match octet & 0xc0 {
                 0x00 => {
                     let length = usize::from(octet) + 1;
@@ -252,8 +255,10 @@ impl Name {
         let Some(skip) = own.len().checked_sub(other.len()) else { return false };
         let mut at = 0;
         while at < skip {
+            steps::add(1);
             at += usize::from(own[at]) + 1;
         }
+        steps::add_octets(other.len());
         at == skip && own[skip..].eq_ignore_ascii_case(other)
     }
 }
@@ -284,6 +289,7 @@ pub(super) fn end_uncompressed(message: &[u8], at: usize) -> Result<usize, Malfo
     let mut position = at;
     loop {
         let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
+        steps::add(1);
         match octet & 0xc0 {
             0x00 => position += usize::from(octet) + 1,
             0xc0 => return Err(Malformed("compressed question")),
@@ -301,6 +307,7 @@ pub(super) fn end_uncompressed(message: &[u8], at: usize) -> Result<usize, Malfo
 impl PartialEq for Name {
     /// Whatever the case (RFC 4343). Length octets are below 64 and so are never letters.
     fn eq(&self, other: &Self) -> bool {
+        steps::add_octets(self.as_wire().len());
         self.as_wire().eq_ignore_ascii_case(other.as_wire())
     }
 }

@@ -1,6 +1,7 @@
 //! Messages, read in place.
 
 use super::{HEADER_LENGTH, Header, Malformed, Name, name, rtype};
+use crate::steps;
 
 /// The one question of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,6 +224,7 @@ impl<'a> Records<'a> {
     }
 
     fn read(&mut self, section: Section) -> Result<Record<'a>, Malformed> {
+        steps::add(1);
         let owner_at = self.at;
         let fixed_at = skip_name(self.message, owner_at)?;
         let fixed: &[u8; 10] = self
@@ -268,6 +270,7 @@ impl<'a> Iterator for Records<'a> {
 fn skip_name(message: &[u8], mut at: usize) -> Result<usize, Malformed> {
     loop {
         let &octet = message.get(at).ok_or(Malformed("name runs over the end"))?;
+        steps::add(1);
         match octet & 0xc0 {
             0x00 if octet == 0 => return Ok(at + 1),
             0x00 => at += usize::from(octet) + 1,

@@ -1,6 +1,7 @@
 //! Messages, written into a buffer with name compression.
 
 use super::{Edns, HEADER_LENGTH, Name, Question, Record, Section, rtype};
+use crate::steps;
 
 /// The message does not fit into the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +190,7 @@ impl<'b> Writer<'b> {
     /// # Errors
     /// They do not fit.
     pub fn put(&mut self, octets: &[u8]) -> Result<(), Overflow> {
+        steps::add_octets(octets.len());
         let place = self.buffer.get_mut(self.length..self.length + octets.len()).ok_or(Overflow)?;
         place.copy_from_slice(octets);
         self.length += octets.len();
@@ -220,10 +222,10 @@ impl<'b> Writer<'b> {
     }
 
     fn find(&self, ending: &[u8]) -> Option<u16> {
-        self.targets[..self.targets_used]
-            .iter()
-            .copied()
-            .find(|&target| self.stands_at(usize::from(target), ending))
+        self.targets[..self.targets_used].iter().copied().find(|&target| {
+            steps::add(1);
+            self.stands_at(usize::from(target), ending)
+        })
     }
 
     /// Whether the name written at `at` is `ending`, octet for octet.
@@ -231,6 +233,7 @@ impl<'b> Writer<'b> {
         // The name that is being written may be a target, too: what stands after it is not of this message.
         let message = &self.buffer[..self.length];
         loop {
+            steps::add(1);
             let octet = match message.get(at..) {
                 Some(&[high, low, ..]) if high & 0xc0 == 0xc0 => {
                     at = usize::from(u16::from_be_bytes([high & 0x3f, low]));

@@ -1,6 +1,7 @@
 //! A reply passed on as it is, but for what belongs to the hop.
 
 use dns64::rewrite::{OPT_LENGTH, copy_without_edns};
+use dns64::steps;
 use dns64::wire::{HEADER_LENGTH, Header, Malformed, Message, Record, Section, rcode, rtype};
 
 use super::{ExtendedErrors, Form, Outcome, Source, write_empty};
@@ -83,6 +84,7 @@ impl OptPlace {
 /// Copies the first octets of a message and takes `dropped` from ARCOUNT; 0 when they do not fit.
 fn copy_head(reply: &Message<'_>, length: usize, dropped: u16, out: &mut [u8]) -> usize {
     let Some(place) = out.get_mut(..length) else { return 0 };
+    steps::add_octets(length);
     place.copy_from_slice(&reply.octets()[..length]);
     let additionals = reply.header.counts[3] - dropped;
     place[10..12].copy_from_slice(&additionals.to_be_bytes());

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use dns64::steps;
 use dns64::wire::{NAME_LENGTH_MAX, Name, Question};
 
 /// QTYPE, QCLASS, the flags DO and CD, the group: what stands before the name.
@@ -26,6 +27,7 @@ impl Key {
     /// The key of a question, asked with these bits of a group of upstream servers.
     pub fn new(question: &Question, dnssec_ok: bool, checking_disabled: bool, group: usize) -> Self {
         let name = question.name.as_wire();
+        steps::add_octets(name.len());
         let mut octets = [0; NAME_AT + NAME_LENGTH_MAX];
         octets[..2].copy_from_slice(&question.qtype.to_be_bytes());
         octets[2..4].copy_from_slice(&question.qclass.to_be_bytes());
@@ -61,6 +63,7 @@ impl Key {
         let skip = usize::from(self.octets[NAME_AT]) + 1;
         (skip > 1).then(|| {
             let mut parent = *self;
+            steps::add_octets(usize::from(self.length));
             parent.octets.copy_within(NAME_AT + skip..usize::from(self.length), NAME_AT);
             parent.length -= skip as u16;
             parent

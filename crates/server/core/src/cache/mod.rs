@@ -23,6 +23,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use dns64::steps;
 use dns64::wire::{Message, Name};
 use siphasher::sip::SipHasher13;
 
@@ -112,6 +113,7 @@ impl Cache {
     fn locate(&self, key: &Key) -> Option<(&AlignedShard, u32)> {
         // One test for a cache of no shards and the mask for the others, whose number is a power of two.
         let mask = self.shards.len().checked_sub(1)?;
+        steps::add_octets(key.as_octets().len());
         let hash = self.hasher.hash(key.as_octets());
         Some((&self.shards[(hash >> 32) as usize & mask], hash as u32))
     }

@@ -1,5 +1,7 @@
 //! A part of the cache behind one lock: a ring of entries and the index into it.
 
+use dns64::steps;
+
 use super::counts::CacheCounts;
 use super::entry::{Header, KINDS, Kind};
 use super::index::{BUCKET_OCTETS, Index, POSITION_END};
@@ -120,6 +122,7 @@ impl Shard {
     fn copy_aged(&mut self, position: usize, header: &Header, now_ns: u64, out: &mut Vec<u8>) {
         let entry = self.ring.at_mut(position);
         let (places, value) = header.parts(entry);
+        steps::add_octets(value.len());
         out.clear();
         out.extend_from_slice(value);
         ttls::age(out, places, header.age_s(now_ns));

@@ -1,5 +1,6 @@
 //! The TTLs of a stored reply: their places are found once, when it is stored, and each copy is aged by them.
 
+use dns64::steps;
 use dns64::wire::{Header, Malformed, Message, Section, rcode, rtype};
 
 /// What must be known of a reply to store it.
@@ -35,6 +36,7 @@ impl TtlLayout {
 
     /// Copies a surveyed reply into `copy` and lists the places of its TTLs in `places`, two octets for each.
     pub(super) fn store(&self, reply: &Message<'_>, places: &mut [u8], copy: &mut [u8]) {
+        steps::add_octets(copy.len());
         copy.copy_from_slice(&reply.octets()[..usize::from(self.octets)]);
         let aged = reply.records().flatten().filter(|record| record.rtype != rtype::OPT);
         for (place, record) in places.chunks_exact_mut(2).zip(aged) {
@@ -52,6 +54,7 @@ pub(super) fn age(reply: &mut [u8], places: &[u8], age_s: u32) {
     if age_s == 0 {
         return;
     }
+    steps::add(places.len() / 2);
     for place in places.as_chunks::<2>().0 {
         let at = usize::from(u16::from_le_bytes(*place));
         if let Some(ttl) = reply.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dns64::steps;
 use dns64::wire::{HEADER_LENGTH, Header, Malformed, Message, Name, rcode, rtype};
 
 use super::{MESSAGE_OCTETS_MAX, Output, Shared};
@@ -237,6 +238,7 @@ fn respelled<'b>(message: &Message<'b>, name: &Name, buffer: &'b mut Vec<u8>) ->
     if spelled.len() != name.as_wire().len() {
         return None;
     }
+    steps::add_octets(message.octets().len());
     buffer.clear();
     buffer.extend_from_slice(message.octets());
     buffer[HEADER_LENGTH..HEADER_LENGTH + spelled.len()].copy_from_slice(name.as_wire());
