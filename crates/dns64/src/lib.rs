@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chain;
+mod effort;
 pub mod names;
 pub mod prefix;
 pub mod range;

@@ -7,6 +7,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use crate::effort::Effort;
 use crate::rewrite::TYPE_TSIG;
 use crate::wire::{CLASS_IN, Malformed, Message, Name, Overflow, Record, Section, Writer, rtype};
 use plan::{Plan, is_of_type};
@@ -29,17 +30,19 @@ use plan::{Plan, is_of_type};
 ///
 /// # Errors
 /// Malformed records, to which address records with RDATA of another length count; a chain that is too long
-/// or a loop; or a reply that does not fit into `out`.
+/// or a loop; names that cost too much to compare; or a reply that does not fit into `out`.
 pub fn scrub(reply: &Message<'_>, out: &mut [u8]) -> Result<Option<usize>, Malformed> {
-    if is_plain(reply)? {
+    let mut effort = Effort::of_message(reply.octets().len());
+    if is_plain(reply, &mut effort)? {
         return Ok(None);
     }
     // Names and number of the OPT record are checked here.
     reply.edns()?;
+    let mut effort = Effort::of_message(reply.octets().len());
     for record in reply.records() {
-        check_length(&record?)?;
+        check_length(&record?, &mut effort)?;
     }
-    let plan = Plan::of(reply)?;
+    let plan = Plan::of(reply, &mut effort)?;
     let mut end = reply.question_end();
     for record in reply.records() {
         let record = record?;
@@ -58,19 +61,21 @@ fn end_of(record: &Record<'_>) -> usize {
 
 /// Whether a reply is of the most common kind: records of the question's name, at most authority records of
 /// names at or above it, and at most an OPT record. Nothing stands behind the last of them.
-fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
+fn is_plain(reply: &Message<'_>, effort: &mut Effort) -> Result<bool, Malformed> {
     let (mut options, mut end) = (0, reply.question_end());
     for record in reply.records() {
         let record = record?;
-        check_length(&record)?;
+        if matches!(record.rtype, rtype::CNAME | rtype::DNAME) {
+            return Ok(false);
+        }
+        check_length(&record, effort)?;
         end = end_of(&record);
         let plain = match record.section {
-            Section::Answer => {
-                record.owner_is_question_pointer()
-                    && record.rtype != rtype::CNAME
-                    && is_of_type(&record, reply.qtype)
-            }
-            Section::Authority => reply.question().name.is_under(&record.owner()?),
+            Section::Answer => record.owner_is_question_pointer() && is_of_type(&record, reply.qtype),
+            Section::Authority => match is_above(&record, &reply.question().name, effort) {
+                Err(_) if effort.is_used_up() => false,
+                is_above => is_above?,
+            },
             Section::Additional => {
                 options += 1;
                 // Anything but one octet is no root (RFC 6891 6.1.2): such a record is looked at below.
@@ -84,13 +89,20 @@ fn is_plain(reply: &Message<'_>) -> Result<bool, Malformed> {
     Ok(end == reply.octets().len())
 }
 
+/// Whether the owner is `name` or stands above it.
+fn is_above(record: &Record<'_>, name: &Name, effort: &mut Effort) -> Result<bool, Malformed> {
+    let owner = record.owner_within(effort)?;
+    effort.spend(name.comparison_steps(&owner))?;
+    Ok(name.is_under(&owner))
+}
+
 /// An address record has an address and nothing else (RFC 1035 3.4.1, RFC 3596 2.2), an alias a name and
 /// nothing else. Whoever copies what a server calls so must not find more of it.
-fn check_length(record: &Record<'_>) -> Result<(), Malformed> {
+fn check_length(record: &Record<'_>, effort: &mut Effort) -> Result<(), Malformed> {
     let octets = match record.rtype {
         rtype::A => 4,
         rtype::AAAA => 16,
-        rtype::CNAME | rtype::DNAME if record.name_in_rdata(0)?.1 != record.rdata.len() => {
+        rtype::CNAME | rtype::DNAME if record.name_in_rdata_within(0, effort)?.1 != record.rdata.len() => {
             return Err(Malformed("octets behind the name of an alias"));
         }
         _ => return Ok(()),

@@ -12,6 +12,7 @@ mod counter {
         static STEPS: Cell<u64> = const { Cell::new(0) };
     }
 
+    /// Counts steps on this thread.
     pub fn add(steps: usize) {
         STEPS.set(STEPS.get() + steps as u64);
     }
@@ -23,6 +24,7 @@ mod counter {
 
 #[cfg(not(debug_assertions))]
 mod counter {
+    /// Counts nothing.
     #[inline(always)]
     pub fn add(_: usize) {}
 

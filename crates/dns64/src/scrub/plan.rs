@@ -2,6 +2,7 @@
 
 use super::{Malformed, Message, Name, Record, Section, TYPE_TSIG, rtype};
 use crate::chain::{LINKS_MAX, Position, follow_to_end, signed_type};
+use crate::effort::Effort;
 use crate::wire::{CLASS_IN, names_in_rdata};
 
 /// The longest message, in octets.
@@ -10,9 +11,6 @@ const MESSAGE_OCTETS_MAX: usize = u16::MAX as usize;
 const RECORD_OCTETS_MIN: usize = 11;
 const MARKS: usize = MESSAGE_OCTETS_MAX.div_ceil(RECORD_OCTETS_MIN).div_ceil(64);
 
-/// CNAME and DNAME records and their signatures in an answer section. A longer chain is not followed, and
-/// looking for each link among thousands of others would take long.
-const LINKS_SEEN_MAX: usize = 4 * LINKS_MAX;
 /// Records of the authority and of the additional section that are looked at; true replies have far fewer.
 const RECORDS_MAX: usize = 256;
 /// Names in RDATA whose addresses may follow in the additional section.
@@ -45,21 +43,26 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(reply: &Message<'_>) -> Result<Self, Malformed> {
+    /// The plan, made within an effort. Where that is used up before the authority and the additional section
+    /// are looked at to their ends, the rest of them goes.
+    pub(super) fn of(reply: &Message<'_>, effort: &mut Effort) -> Result<Self, Malformed> {
         if reply.octets().len() > MESSAGE_OCTETS_MAX {
             return Err(Malformed("over 65535 octets"));
         }
         let mut plan = Self { marks: [0; MARKS] };
         if !says_more(reply)? {
             // A chain and its end, as most servers answer today: nothing depends on the names of the chain.
-            plan.mark_answers(reply, |_| ())?;
+            plan.mark_answers(reply, effort, |_| ())?;
             plan.mark_options(reply)?;
             return Ok(plan);
         }
         let mut chain = Chain::new();
-        plan.mark_answers(reply, |name| chain.add(name))?;
-        plan.mark_authorities(reply, &chain)?;
-        plan.mark_additionals(reply, &chain)?;
+        plan.mark_answers(reply, effort, |name| chain.add(name))?;
+        let marked = plan.mark_authorities(reply, &chain, effort);
+        let marked = marked.and_then(|()| plan.mark_additionals(reply, &chain, effort));
+        if !effort.is_used_up() {
+            marked?;
+        }
         plan.mark_options(reply)?;
         Ok(plan)
     }
@@ -75,12 +78,18 @@ impl Plan {
     }
 
     /// Marks the answer section; tells `note` the names of the chain.
-    fn mark_answers(&mut self, reply: &Message<'_>, mut note: impl FnMut(&Name)) -> Result<(), Malformed> {
+    fn mark_answers(
+        &mut self,
+        reply: &Message<'_>,
+        effort: &mut Effort,
+        mut note: impl FnMut(&Name),
+    ) -> Result<(), Malformed> {
         let asked = &reply.question();
         if asked.qclass == CLASS_IN && asked.qtype != rtype::ANY {
-            check_links(reply)?;
-            let end = follow_to_end(reply, &asked.name, |place, name, record| {
-                note(name);
+            let end = follow_to_end(reply, &asked.name, effort, |place, name, record| {
+                if place == Position::Link {
+                    note(name);
+                }
                 if place == Position::Link || is_of_type(record, asked.qtype) {
                     self.mark(record);
                 }
@@ -92,29 +101,34 @@ impl Plan {
         note(&asked.name);
         for record in section(reply, Section::Answer) {
             let record = record?;
-            if fits_class(reply, &record) && record.owner_is(&asked.name)? {
+            if fits_class(reply, &record) && record.owner_is(&asked.name, effort)? {
                 self.mark(&record);
             }
         }
         Ok(())
     }
 
-    fn mark_authorities(&mut self, reply: &Message<'_>, chain: &Chain) -> Result<(), Malformed> {
+    fn mark_authorities(
+        &mut self,
+        reply: &Message<'_>,
+        chain: &Chain,
+        effort: &mut Effort,
+    ) -> Result<(), Malformed> {
         let mut zones = None;
         for record in section(reply, Section::Authority).take(RECORDS_MAX) {
             let record = record?;
             if !fits_class(reply, &record) {
                 continue;
             }
-            let owner = record.owner()?;
-            if chain.any_under(&owner) {
+            let owner = record.owner_within(effort)?;
+            if chain.any_under(&owner, effort)? {
                 self.mark(&record);
             } else if is_proof(signed_type(&record).unwrap_or(record.rtype)) {
                 let zones = match &zones {
                     Some(zones) => zones,
-                    None => zones.insert(zones_of(reply, chain)?),
+                    None => zones.insert(zones_of(reply, chain, effort)?),
                 };
-                if zones.any_above(&owner) {
+                if zones.any_above(&owner, effort)? {
                     self.mark(&record);
                 }
             }
@@ -122,15 +136,20 @@ impl Plan {
         Ok(())
     }
 
-    fn mark_additionals(&mut self, reply: &Message<'_>, chain: &Chain) -> Result<(), Malformed> {
-        let targets = self.targets(reply)?;
+    fn mark_additionals(
+        &mut self,
+        reply: &Message<'_>,
+        chain: &Chain,
+        effort: &mut Effort,
+    ) -> Result<(), Malformed> {
+        let targets = self.targets(reply, effort)?;
         for record in section(reply, Section::Additional).take(RECORDS_MAX) {
             let record = record?;
             if matches!(record.rtype, rtype::OPT | TYPE_TSIG) || !fits_class(reply, &record) {
                 continue;
             }
-            let owner = record.owner()?;
-            if chain.contains(&owner) || targets.contain(reply, &owner) {
+            let owner = record.owner_within(effort)?;
+            if chain.contains(&owner, effort)? || targets.contain(reply, &owner, effort)? {
                 self.mark(&record);
             }
         }
@@ -148,15 +167,15 @@ impl Plan {
     }
 
     /// The names that the records kept so far speak of.
-    fn targets(&self, reply: &Message<'_>) -> Result<Targets, Malformed> {
+    fn targets(&self, reply: &Message<'_>, effort: &mut Effort) -> Result<Targets, Malformed> {
         let mut targets = Targets { places: [0; TARGETS_MAX], count: 0 };
         for record in reply.records() {
             let record = record?;
             if record.section == Section::Additional || targets.count == TARGETS_MAX {
                 break;
             }
-            let offset = target_offset(&record).filter(|&offset| name_in_rdata(&record, offset).is_some());
-            if let Some(offset) = offset.filter(|_| self.keeps(&record)) {
+            let Some(offset) = target_offset(&record).filter(|_| self.keeps(&record)) else { continue };
+            if name_in_rdata(&record, offset, effort)?.is_some() {
                 targets.places[targets.count] = record.rdata_position() + offset;
                 targets.count += 1;
             }
@@ -172,9 +191,13 @@ struct Targets {
 }
 
 impl Targets {
-    fn contain(&self, reply: &Message<'_>, name: &Name) -> bool {
-        let is_name = |&place: &usize| name.stands_at(reply.octets(), place).unwrap_or(false);
-        self.places[..self.count].iter().any(is_name)
+    fn contain(&self, reply: &Message<'_>, name: &Name, effort: &mut Effort) -> Result<bool, Malformed> {
+        for &place in &self.places[..self.count] {
+            if name.stands_at(reply.octets(), place, effort)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -190,7 +213,7 @@ impl<const MAX: usize> Names<MAX> {
 
     /// Adds a name that is not there, as long as there is room.
     fn add(&mut self, name: &Name) {
-        if self.count < MAX && self.as_slice().last() != Some(name) && !self.contains(name) {
+        if self.count < MAX && !self.as_slice().contains(name) {
             self.names[self.count] = *name;
             self.count += 1;
         }
@@ -200,18 +223,33 @@ impl<const MAX: usize> Names<MAX> {
         &self.names[..self.count]
     }
 
-    fn contains(&self, name: &Name) -> bool {
-        self.as_slice().contains(name)
+    fn contains(&self, name: &Name, effort: &mut Effort) -> Result<bool, Malformed> {
+        self.any(|own| own == name, effort, |own| own.comparison_steps(name))
     }
 
     /// Whether any of them is `ancestor` or below it.
-    fn any_under(&self, ancestor: &Name) -> bool {
-        self.as_slice().iter().any(|name| name.is_under(ancestor))
+    fn any_under(&self, ancestor: &Name, effort: &mut Effort) -> Result<bool, Malformed> {
+        self.any(|name| name.is_under(ancestor), effort, |name| name.comparison_steps(ancestor))
     }
 
     /// Whether `name` is any of them or below one.
-    fn any_above(&self, name: &Name) -> bool {
-        self.as_slice().iter().any(|ancestor| name.is_under(ancestor))
+    fn any_above(&self, name: &Name, effort: &mut Effort) -> Result<bool, Malformed> {
+        self.any(|ancestor| name.is_under(ancestor), effort, |ancestor| name.comparison_steps(ancestor))
+    }
+
+    fn any(
+        &self,
+        is_wanted: impl Fn(&Name) -> bool,
+        effort: &mut Effort,
+        steps: impl Fn(&Name) -> usize,
+    ) -> Result<bool, Malformed> {
+        for name in self.as_slice() {
+            effort.spend(steps(name))?;
+            if is_wanted(name) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -238,21 +276,10 @@ fn says_more(reply: &Message<'_>) -> Result<bool, Malformed> {
     Ok(false)
 }
 
-/// Refuses an answer section with more links than any chain has.
-fn check_links(reply: &Message<'_>) -> Result<(), Malformed> {
-    let mut links = 0;
-    for record in section(reply, Section::Answer) {
-        let record = record?;
-        let linked = signed_type(&record).unwrap_or(record.rtype);
-        links += usize::from(matches!(linked, rtype::CNAME | rtype::DNAME));
-    }
-    if links > LINKS_SEEN_MAX { Err(Malformed("too many CNAME and DNAME records")) } else { Ok(()) }
-}
-
 /// The zones of the chain's names whose proofs may stand in the authority section: those that have an SOA or
 /// NS record there, and those that signed a proof, for a server may leave the others out of a positive
 /// answer.
-fn zones_of(reply: &Message<'_>, chain: &Chain) -> Result<Names<ZONES_MAX>, Malformed> {
+fn zones_of(reply: &Message<'_>, chain: &Chain, effort: &mut Effort) -> Result<Names<ZONES_MAX>, Malformed> {
     let mut zones = Names::new();
     for record in section(reply, Section::Authority).take(RECORDS_MAX) {
         let record = record?;
@@ -260,16 +287,16 @@ fn zones_of(reply: &Message<'_>, chain: &Chain) -> Result<Names<ZONES_MAX>, Malf
             continue;
         }
         let zone = match record.rtype {
-            rtype::SOA | rtype::NS => record.owner()?,
+            rtype::SOA | rtype::NS => record.owner_within(effort)?,
             rtype::RRSIG if signed_type(&record).is_some_and(is_proof) => {
-                match name_in_rdata(&record, SIGNER_AT) {
-                    Some(signer) if record.owner()?.is_under(&signer) => signer,
+                match name_in_rdata(&record, SIGNER_AT, effort)? {
+                    Some(signer) if record.owner_within(effort)?.is_under(&signer) => signer,
                     _ => continue,
                 }
             }
             _ => continue,
         };
-        if chain.any_under(&zone) {
+        if chain.any_under(&zone, effort)? {
             zones.add(&zone);
         }
     }
@@ -283,10 +310,15 @@ fn is_proof(rtype: u16) -> bool {
 
 /// A name in RDATA. Where it may not be compressed (RFC 3597 4) it counts only if it is not: its place
 /// changes when the reply is written again, and a pointer would then mean something else.
-fn name_in_rdata(record: &Record<'_>, offset: usize) -> Option<Name> {
-    let (name, end) = record.name_in_rdata(offset).ok()?;
-    let (_, names) = names_in_rdata(record.rtype);
-    (names > 0 || end - offset == name.as_wire().len()).then_some(name)
+fn name_in_rdata(record: &Record<'_>, offset: usize, effort: &mut Effort) -> Result<Option<Name>, Malformed> {
+    match record.name_in_rdata_within(offset, effort) {
+        Ok((name, end)) => {
+            let (_, names) = names_in_rdata(record.rtype);
+            Ok((names > 0 || end - offset == name.as_wire().len()).then_some(name))
+        }
+        Err(malformed) if effort.is_used_up() => Err(malformed),
+        Err(Malformed(_)) => Ok(None),
+    }
 }
 
 /// Where the name begins in RDATA whose records a server may add (RFC 1035 3.3, RFC 2782, RFC 9460 4.1,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Malformed, NAME_LENGTH_MAX};
+use crate::effort::Effort;
 use crate::steps;
 
 /// The most compression pointers that are followed in one name: as many as a name has labels.
@@ -25,6 +26,18 @@ impl Name {
     /// A label of a reserved kind, a pointer that does not point backwards, a name of over 255 octets, or no
     /// end.
     pub fn parse(message: &[u8], at: usize) -> Result<(Self, usize), Malformed> {
+        Self::parse_within(message, at, &mut Effort::of_one_name())
+    }
+
+    /// The same with a bound for all names of a message.
+    ///
+    /// # Errors
+    /// Those of [`Name::parse`]; no effort is left.
+    pub(crate) fn parse_within(
+        message: &[u8],
+        at: usize,
+        effort: &mut Effort,
+    ) -> Result<(Self, usize), Malformed> {
         let mut name = Self::ROOT;
         let mut length = 0usize;
         let mut position = at;
@@ -34,6 +47,7 @@ impl Name {
         loop {
             let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
             steps::add(1);
+            effort.spend(1)?;
             match octet & 0xc0 {
                 0x00 => {
                     let label = message
@@ -84,13 +98,19 @@ impl Name {
     /// alike: what is malformed behind that is not seen.
     ///
     /// # Errors
-    /// Those of [`Name::parse`].
-    pub(crate) fn stands_at(&self, message: &[u8], at: usize) -> Result<bool, Malformed> {
+    /// Those of [`Name::parse`]; no effort is left.
+    pub(crate) fn stands_at(
+        &self,
+        message: &[u8],
+        at: usize,
+        effort: &mut Effort,
+    ) -> Result<bool, Malformed> {
         let (mut position, mut lowest, mut pointers) = (at, at, 0);
         let mut rest = self.as_wire();
         loop {
             let &octet = message.get(position).ok_or(Malformed("name runs over the end"))?;
             steps::add(1);
+            effort.spend(1)?;
             match octet & 0xc0 {
                 0x00 => {
                     let length = usize::from(octet) + 1;
@@ -249,17 +269,37 @@ impl Name {
         Ok(name)
     }
 
+    /// A hash that equal names have in common, whatever the case. Anybody can make others that have it.
+    pub(crate) fn folded_hash(&self) -> u64 {
+        const CASE: u64 = 0x2020_2020_2020_2020;
+        steps::add_octets(self.as_wire().len());
+        self.as_wire().chunks(8).fold(0, |hash, chunk| {
+            let word = chunk.iter().fold(0u64, |word, &octet| word << 8 | u64::from(octet));
+            (hash ^ (word | CASE)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        })
+    }
+
+    /// The most steps that [`Name::is_under`] takes for this name, and likewise a comparison.
+    pub(crate) fn comparison_steps(&self, ancestor: &Self) -> usize {
+        let (own, other) = (self.as_wire().len(), ancestor.as_wire().len());
+        1 + other / 16 + own.saturating_sub(other) / 2
+    }
+
     /// Whether this is `ancestor` or a name below it, whatever the case.
     pub fn is_under(&self, ancestor: &Self) -> bool {
         let (own, other) = (self.as_wire(), ancestor.as_wire());
         let Some(skip) = own.len().checked_sub(other.len()) else { return false };
+        steps::add_octets(other.len());
+        if !own[skip..].eq_ignore_ascii_case(other) {
+            return false;
+        }
+        // The ending must begin where a label does.
         let mut at = 0;
         while at < skip {
             steps::add(1);
             at += usize::from(own[at]) + 1;
         }
-        steps::add_octets(other.len());
-        at == skip && own[skip..].eq_ignore_ascii_case(other)
+        at == skip
     }
 }
 

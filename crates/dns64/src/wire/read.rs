@@ -1,6 +1,7 @@
 //! Messages, read in place.
 
 use super::{HEADER_LENGTH, Header, Malformed, Name, name, rtype};
+use crate::effort::Effort;
 use crate::steps;
 
 /// The one question of a message.
@@ -44,6 +45,38 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
+    /// The record whose owner and whose type stand at these places.
+    ///
+    /// # Errors
+    /// The record runs over the end of the message.
+    pub(crate) fn at(
+        message: &'a [u8],
+        section: Section,
+        owner_at: usize,
+        type_at: usize,
+    ) -> Result<Self, Malformed> {
+        steps::add(1);
+        let fixed: &[u8; 10] = message
+            .get(type_at..)
+            .and_then(<[u8]>::first_chunk)
+            .ok_or(Malformed("record runs over the end"))?;
+        let word = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
+        let rdata_at = type_at + fixed.len();
+        let rdata = message
+            .get(rdata_at..rdata_at + usize::from(word(8)))
+            .ok_or(Malformed("RDATA runs over the end"))?;
+        Ok(Self {
+            message,
+            owner_at,
+            rdata_at,
+            section,
+            rtype: word(0),
+            class: word(2),
+            ttl: u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
+            rdata,
+        })
+    }
+
     /// The owner name.
     ///
     /// # Errors
@@ -55,9 +88,23 @@ impl<'a> Record<'a> {
     /// Whether the owner is `name`, whatever the case; cheaper than to read it.
     ///
     /// # Errors
-    /// A malformed name, as far as it is like `name`.
-    pub(crate) fn owner_is(&self, name: &Name) -> Result<bool, Malformed> {
-        name.stands_at(self.message, self.owner_at)
+    /// A malformed name, as far as it is like `name`; no effort is left.
+    pub(crate) fn owner_is(&self, name: &Name, effort: &mut Effort) -> Result<bool, Malformed> {
+        name.stands_at(self.message, self.owner_at, effort)
+    }
+
+    /// [`Record::owner`] with a bound for all names of a message.
+    ///
+    /// # Errors
+    /// A malformed name; no effort is left.
+    pub(crate) fn owner_within(&self, effort: &mut Effort) -> Result<Name, Malformed> {
+        Name::parse_within(self.message, self.owner_at, effort).map(|(name, _)| name)
+    }
+
+    /// Where the owner stands, if it is written as a pointer alone: equal ones are equal names.
+    pub(crate) fn owner_pointer(&self) -> Option<[u8; 2]> {
+        let pointer = *self.message.get(self.owner_at..)?.first_chunk::<2>()?;
+        (pointer[0] & 0xc0 == 0xc0).then_some(pointer)
     }
 
     /// Whether the owner is written as a pointer to the question's name, as nearly every server writes it.
@@ -70,7 +117,18 @@ impl<'a> Record<'a> {
         self.owner_at
     }
 
-    /// Where its RDATA begins in its message; its TTL stands six octets before.
+    /// Where its TYPE stands in its message, behind the owner.
+    pub(crate) fn type_position(&self) -> usize {
+        self.rdata_at - 10
+    }
+
+    /// Where its TTL stands in its message, in four octets.
+    pub fn ttl_position(&self) -> usize {
+        // Before RDATA stand the TTL and two octets of its length.
+        self.rdata_at - 6
+    }
+
+    /// Where its RDATA begins in its message.
     pub fn rdata_position(&self) -> usize {
         self.rdata_at
     }
@@ -80,7 +138,19 @@ impl<'a> Record<'a> {
     /// # Errors
     /// A malformed name, or one that leaves the RDATA.
     pub fn name_in_rdata(&self, offset: usize) -> Result<(Name, usize), Malformed> {
-        let (name, end) = Name::parse(self.message, self.rdata_at + offset)?;
+        self.name_in_rdata_within(offset, &mut Effort::of_one_name())
+    }
+
+    /// The same with a bound for all names of a message.
+    ///
+    /// # Errors
+    /// Those of [`Record::name_in_rdata`]; no effort is left.
+    pub(crate) fn name_in_rdata_within(
+        &self,
+        offset: usize,
+        effort: &mut Effort,
+    ) -> Result<(Name, usize), Malformed> {
+        let (name, end) = Name::parse_within(self.message, self.rdata_at + offset, effort)?;
         let end = end - self.rdata_at;
         if end > self.rdata.len() {
             return Err(Malformed("name runs out of its RDATA"));
@@ -224,31 +294,11 @@ impl<'a> Records<'a> {
     }
 
     fn read(&mut self, section: Section) -> Result<Record<'a>, Malformed> {
-        steps::add(1);
         let owner_at = self.at;
         let fixed_at = skip_name(self.message, owner_at)?;
-        let fixed: &[u8; 10] = self
-            .message
-            .get(fixed_at..)
-            .and_then(<[u8]>::first_chunk)
-            .ok_or(Malformed("record runs over the end"))?;
-        let word = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
-        let rdata_at = fixed_at + fixed.len();
-        let rdata = self
-            .message
-            .get(rdata_at..rdata_at + usize::from(word(8)))
-            .ok_or(Malformed("RDATA runs over the end"))?;
-        self.at = rdata_at + rdata.len();
-        Ok(Record {
-            message: self.message,
-            owner_at,
-            rdata_at,
-            section,
-            rtype: word(0),
-            class: word(2),
-            ttl: u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
-            rdata,
-        })
+        let record = Record::at(self.message, section, owner_at, fixed_at)?;
+        self.at = record.rdata_at + record.rdata.len();
+        Ok(record)
     }
 }
 

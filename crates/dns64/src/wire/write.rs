@@ -1,5 +1,6 @@
 //! Messages, written into a buffer with name compression.
 
+use super::ending::EndingHash;
 use super::{Edns, HEADER_LENGTH, Name, Question, Record, Section, rtype};
 use crate::steps;
 
@@ -27,12 +28,29 @@ fn may_compress(rtype: u16) -> bool {
 /// How many names a [`Writer`] remembers for compression.
 const COMPRESSION_TARGETS: usize = 24;
 
+/// Steps that a [`Writer`] may take to look for equal endings, whatever the length of the message, and for each
+/// octet of it. Afterwards names are written out, which is always right, only longer.
+const SEARCH_STEPS_FREE: usize = 512;
+const SEARCH_STEPS_PER_OCTET: usize = 4;
+
+/// A name in the message that later ones may point to.
+#[derive(Clone, Copy, Default)]
+struct Target {
+    hash: u32,
+    at: u16,
+    /// The length of the name when it is written out.
+    octets: u8,
+}
+
 /// Writes a message into a buffer, with name compression; the case of every name is kept.
 pub struct Writer<'b> {
     buffer: &'b mut [u8],
     length: usize,
-    targets: [u16; COMPRESSION_TARGETS],
+    targets: [Target; COMPRESSION_TARGETS],
     targets_used: usize,
+    /// A bit for the hash of each target.
+    hashes_seen: u128,
+    search_steps: usize,
 }
 
 impl<'b> Writer<'b> {
@@ -41,7 +59,14 @@ impl<'b> Writer<'b> {
     /// # Errors
     /// The buffer is too small.
     pub fn new(buffer: &'b mut [u8], id: u16, flags: u16, question: &Question) -> Result<Self, Overflow> {
-        let mut writer = Self { buffer, length: 0, targets: [0; COMPRESSION_TARGETS], targets_used: 0 };
+        let mut writer = Self {
+            buffer,
+            length: 0,
+            targets: [Target::default(); COMPRESSION_TARGETS],
+            targets_used: 0,
+            hashes_seen: 0,
+            search_steps: 0,
+        };
         let mut header = [0; HEADER_LENGTH];
         header[..2].copy_from_slice(&id.to_be_bytes());
         header[2..4].copy_from_slice(&flags.to_be_bytes());
@@ -53,16 +78,10 @@ impl<'b> Writer<'b> {
         Ok(writer)
     }
 
-    /// Adds the first name of a message: there is nothing yet that it could point to.
+    /// Adds the first name of a message: there is nothing yet that it could point to. Most messages have no
+    /// other, so that its endings are hashed when another comes.
     fn first_name(&mut self, name: &Name) -> Result<(), Overflow> {
-        let wire = name.as_wire();
-        let (start, mut at) = (self.length, 0);
-        self.put(wire)?;
-        while wire[at] != 0 {
-            self.remember(start + at);
-            at += 1 + usize::from(wire[at]);
-        }
-        Ok(())
+        self.put(name.as_wire())
     }
 
     /// Adds a record whose RDATA holds no compressible name. On overflow nothing of it stays.
@@ -208,32 +227,65 @@ impl<'b> Writer<'b> {
         if wire.len() > 1 && question == Some(wire) {
             return self.put(&(0xc000 | HEADER_LENGTH as u16).to_be_bytes());
         }
-        let mut at = 0;
+        if !self.may_search() {
+            return self.put(wire);
+        }
+        if self.targets_used == 0 {
+            self.remember_question();
+        }
+        let (mut hash, mut at) = (self.hash_of(name), 0);
         while wire[at] != 0 {
-            if let Some(target) = self.find(&wire[at..]) {
+            if let Some(target) = self.find(hash, &wire[at..]) {
                 return self.put(&(0xc000 | target).to_be_bytes());
             }
-            self.remember(self.length);
+            self.remember(hash, self.length, wire.len() - at);
             let next = at + 1 + usize::from(wire[at]);
             self.put(&wire[at..next])?;
+            hash = hash.without(&wire[at..next]);
             at = next;
         }
         self.put(&[0])
     }
 
-    fn find(&self, ending: &[u8]) -> Option<u16> {
-        self.targets[..self.targets_used].iter().copied().find(|&target| {
-            steps::add(1);
-            self.stands_at(usize::from(target), ending)
-        })
+    /// Whether there are steps left to look for equal endings.
+    fn may_search(&self) -> bool {
+        self.search_steps <= SEARCH_STEPS_FREE + SEARCH_STEPS_PER_OCTET * self.length
+    }
+
+    fn note_steps(&mut self, steps: usize) {
+        steps::add(steps);
+        self.search_steps += steps;
+    }
+
+    fn hash_of(&mut self, name: &Name) -> EndingHash {
+        let (hash, labels) = EndingHash::of(name);
+        self.note_steps(labels);
+        hash
+    }
+
+    fn find(&mut self, hash: EndingHash, ending: &[u8]) -> Option<u16> {
+        let (hash, bit) = hash.parts();
+        self.note_steps(1);
+        if self.hashes_seen & bit == 0 || !self.may_search() {
+            return None;
+        }
+        self.note_steps(self.targets_used);
+        for place in 0..self.targets_used {
+            let target = self.targets[place];
+            let alike = target.hash == hash && usize::from(target.octets) == ending.len();
+            if alike && self.stands_at(target.at.into(), ending) {
+                return Some(target.at);
+            }
+        }
+        None
     }
 
     /// Whether the name written at `at` is `ending`, octet for octet.
-    fn stands_at(&self, mut at: usize, mut ending: &[u8]) -> bool {
-        // The name that is being written may be a target, too: what stands after it is not of this message.
-        let message = &self.buffer[..self.length];
-        loop {
-            steps::add(1);
+    fn stands_at(&mut self, mut at: usize, mut ending: &[u8]) -> bool {
+        while self.may_search() {
+            self.note_steps(1);
+            // The name that is being written may be a target, too: what stands after it is not of this message.
+            let message = &self.buffer[..self.length];
             let octet = match message.get(at..) {
                 Some(&[high, low, ..]) if high & 0xc0 == 0xc0 => {
                     at = usize::from(u16::from_be_bytes([high & 0x3f, low]));
@@ -257,12 +309,27 @@ impl<'b> Writer<'b> {
             ending = &ending[label_length..];
             at += label_length;
         }
+        false
     }
 
-    fn remember(&mut self, position: usize) {
+    fn remember(&mut self, hash: EndingHash, position: usize, octets: usize) {
         if self.targets_used < COMPRESSION_TARGETS && position < 0x4000 {
-            self.targets[self.targets_used] = position as u16;
+            let (hash, bit) = hash.parts();
+            self.hashes_seen |= bit;
+            self.targets[self.targets_used] = Target { hash, at: position as u16, octets: octets as u8 };
             self.targets_used += 1;
+        }
+    }
+
+    /// Remembers the endings of the question's name.
+    fn remember_question(&mut self) {
+        let Ok((name, _)) = Name::parse(&self.buffer[..self.length], HEADER_LENGTH) else { return };
+        let (wire, mut hash, mut at) = (name.as_wire(), self.hash_of(&name), 0);
+        while wire[at] != 0 {
+            self.remember(hash, HEADER_LENGTH + at, wire.len() - at);
+            let next = at + 1 + usize::from(wire[at]);
+            hash = hash.without(&wire[at..next]);
+            at = next;
         }
     }
 

@@ -5,6 +5,8 @@
 //! of bogus. It also remembers that a signature was good for longer than that lasts. So the rules of RFC 4035
 //! 5.3.1 that need no key are applied here, before it sees anything.
 
+use std::collections::{HashMap, HashSet};
+
 use dns64::wire::{Header, Malformed, Message, Name, Overflow, Record, Section, Writer, rtype};
 
 use crate::Anchors;
@@ -14,8 +16,11 @@ pub(crate) const TYPE_NSEC: u16 = 47;
 /// The longest message.
 pub(crate) const MESSAGE_OCTETS_MAX: usize = 65_535;
 
-/// Records of a reply at most: the validator compares each with each.
+/// Records of a reply at most.
 const RECORDS_MAX: usize = 512;
+
+/// Sets of records, by owner and type, in a reply at most: the validator compares each with each.
+const SETS_MAX: usize = 128;
 
 /// Where the signer's name begins in the RDATA of an RRSIG record (RFC 4034 3.1).
 const SIGNER_AT: usize = 18;
@@ -35,6 +40,13 @@ pub struct Evidence {
     pub proofs: usize,
     /// Records of the answer section that are left, without signatures.
     pub answers: usize,
+}
+
+/// Owner, in lower case, and type of records that are signed together (RFC 4034 3.1).
+type Set = (Vec<u8>, u16);
+
+fn set_of(owner: &Name, rtype: u16) -> Set {
+    (owner.to_lowercase().as_wire().to_vec(), rtype)
 }
 
 /// What an RRSIG record says before its signature (RFC 4034 3.1).
@@ -70,6 +82,7 @@ impl Evidence {
         };
         let mut kept = Vec::new();
         let mut signatures = Vec::new();
+        let mut sets = HashSet::new();
         for record in reply.records() {
             let record = record?;
             let Some(covered) = counting_type(&record, reply.qclass) else { continue };
@@ -80,8 +93,9 @@ impl Evidence {
                 }
                 signatures.push(signature);
             }
+            sets.insert(set_of(&record.owner()?, covered));
             kept.push((record, covered));
-            if kept.len() > RECORDS_MAX {
+            if kept.len() > RECORDS_MAX || sets.len() > SETS_MAX {
                 return Err(Malformed("more records than are judged"));
             }
         }
@@ -170,13 +184,13 @@ fn write(
     let mut octets = vec![0; MESSAGE_OCTETS_MAX];
     let flags = reply.header.flags & !(Header::AD | Header::CD | Header::TC);
     let mut writer = Writer::new(&mut octets, reply.header.id, flags, &reply.question()).map_err(no_room)?;
+    let mut limits_s: HashMap<Set, u32> = HashMap::new();
+    for signature in signatures {
+        let limit_s = limits_s.entry(set_of(&signature.owner, signature.covered)).or_insert(u32::MAX);
+        *limit_s = signature.ttl_max_s(unix_s).min(*limit_s);
+    }
     for (record, covered) in kept {
-        let owner = record.owner()?;
-        let ttl_max_s = signatures
-            .iter()
-            .filter(|signature| signature.covered == *covered && signature.owner == owner)
-            .map(|signature| signature.ttl_max_s(unix_s))
-            .min();
+        let ttl_max_s = limits_s.get(&set_of(&record.owner()?, *covered)).copied();
         if !writer.copy(record, record.ttl.min(ttl_max_s.unwrap_or(u32::MAX))).map_err(no_room)? {
             return Err(Malformed("name in a record cannot be read"));
         }

@@ -58,26 +58,42 @@ impl Key {
         self
     }
 
-    /// The same question for the name without its first label; `None` for the root.
-    pub(super) fn parent(&self) -> Option<Self> {
-        let skip = usize::from(self.octets[NAME_AT]) + 1;
-        (skip > 1).then(|| {
-            let mut parent = *self;
-            steps::add_octets(usize::from(self.length));
-            parent.octets.copy_within(NAME_AT + skip..usize::from(self.length), NAME_AT);
-            parent.length -= skip as u16;
-            parent
+    /// The keys of this name and of those above it but the root, the longest first, for another type: of those
+    /// whose number of labels is wanted.
+    pub(super) fn upwards(&self, qtype: u16, wanted: impl Fn(usize) -> bool) -> impl Iterator<Item = Self> {
+        let (mut at, mut left) = (NAME_AT, self.labels());
+        std::iter::from_fn(move || {
+            while left > 0 {
+                let (start, labels) = (at, left);
+                at += usize::from(self.octets[at]) + 1;
+                left -= 1;
+                if wanted(labels) {
+                    return Some(self.ending_at(start).with_qtype(qtype));
+                }
+            }
+            None
         })
     }
 
-    fn is_root(&self) -> bool {
-        self.octets[NAME_AT] == 0
+    /// How many labels the name has besides the root.
+    pub(super) fn labels(&self) -> usize {
+        let (mut at, mut labels) = (NAME_AT, 0);
+        while self.octets[at] != 0 {
+            at += usize::from(self.octets[at]) + 1;
+            labels += 1;
+        }
+        steps::add(labels);
+        labels
     }
 
-    /// The keys of this name and of all above it but the root, for another type.
-    pub(super) fn upwards(&self, qtype: u16) -> impl Iterator<Item = Self> {
-        let below_root = |key: &Self| !key.is_root();
-        std::iter::successors(Some(self.with_qtype(qtype)), Self::parent).take_while(below_root)
+    /// The same question for the ending of the name that begins at `start`.
+    fn ending_at(&self, start: usize) -> Self {
+        let end = usize::from(self.length);
+        steps::add_octets(end - start);
+        let mut octets = [0; NAME_AT + NAME_LENGTH_MAX];
+        octets[..NAME_AT].copy_from_slice(&self.octets[..NAME_AT]);
+        octets[NAME_AT..NAME_AT + end - start].copy_from_slice(&self.octets[start..end]);
+        Self { octets, length: (NAME_AT + end - start) as u16 }
     }
 }
 

@@ -20,7 +20,7 @@ mod tests;
 mod ttls;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dns64::steps;
@@ -76,6 +76,8 @@ pub struct Cache {
     /// vain.
     failures: AtomicU64,
     nxdomains: AtomicU64,
+    /// A bit for each number of labels that a name had which does not exist.
+    nxdomain_depths: AtomicU32,
 }
 
 /// A shard in cache lines of its own.
@@ -101,6 +103,7 @@ impl Cache {
             hasher: SipHasher13::new_with_key(&hash_key),
             failures: AtomicU64::new(0),
             nxdomains: AtomicU64::new(0),
+            nxdomain_depths: AtomicU32::new(0),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use dns64::wire::{Message, rcode};
+use dns64::wire::{Header as MessageHeader, Message, rcode};
 
 use super::entry::{Header, Kind};
 use super::{Cache, Found, Key, ttls};
@@ -13,15 +13,22 @@ use super::{Cache, Found, Key, ttls};
 /// The type in the keys of names: no question has it.
 const NO_TYPE: u16 = 0;
 
+/// Names of more labels deny nothing below them: a question has up to 127 names above it, and each that is
+/// looked for costs a hash and a lock.
+const LABELS_MAX: usize = 16;
+
 impl Cache {
     /// Finds a fresh reply that says that the name of a question, or one above it, does not exist (RFC 8020
     /// 2), and copies it into `out` as [`Self::get`] does. It answers another question: only its RCODE and
-    /// its authority section are of use. Costs nothing while the cache holds no such reply.
+    /// its authority section are of use. Costs nothing while the cache holds no such reply, and one look-up for
+    /// each number of labels that a denied name ever had.
     pub fn nxdomain_above(&self, key: &Key, now_ns: u64, out: &mut Vec<u8>) -> Option<Found> {
         if self.nxdomains.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        key.upwards(NO_TYPE).find_map(|name| {
+        let depths = self.nxdomain_depths.load(Ordering::Relaxed);
+        let wanted = |labels| labels <= LABELS_MAX && depths >> labels & 1 != 0;
+        key.upwards(NO_TYPE, wanted).find_map(|name| {
             let reply = name.with_qtype(self.denied_type(&name)?);
             let (shard, hash) = self.locate(&reply)?;
             shard.lock().denial(hash, reply.as_octets(), now_ns, out)
@@ -35,11 +42,16 @@ impl Cache {
         Some(qtype)
     }
 
-    /// Learns from a reply whether the name of its question exists.
+    /// Learns from a reply whether the name of its question exists. A denial counts if it is secure (AD): who
+    /// forges the denial of one type has any number of tries, and would deny all types and all names below.
     pub(super) fn learn_existence(&self, key: &Key, reply: &Message<'_>, ttl_s: u32, now_ns: u64) {
-        let denied = ttls::denies_its_name(reply.octets());
+        let denied = reply.header.has(MessageHeader::AD) && ttls::denies_its_name(reply.octets());
         let exists = reply.header.rcode() == rcode::NOERROR && self.nxdomains.load(Ordering::Relaxed) > 0;
         if !denied && !exists {
+            return;
+        }
+        let labels = key.labels();
+        if denied && labels > LABELS_MAX {
             return;
         }
         let name = key.with_qtype(NO_TYPE);
@@ -48,6 +60,7 @@ impl Cache {
             if exists {
                 return shard.remove(hash, Kind::NxDomain, name.as_octets());
             }
+            self.nxdomain_depths.fetch_or(1 << labels, Ordering::Relaxed);
             let header = Header::of_word(Kind::NxDomain, hash, name.as_octets());
             shard.write_word(
                 &Header { born_ns: now_ns, life_s: ttl_s, ..header },

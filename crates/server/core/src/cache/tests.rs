@@ -44,7 +44,9 @@ fn soa(minimum_s: u32) -> Vec<u8> {
 
 fn nxdomain(owner: &str, qtype: u16) -> Vec<u8> {
     let records = [(Section::Authority, "test", rtype::SOA, 100, &soa(100)[..])];
-    reply(&question(owner, qtype), rcode::NXDOMAIN, &records)
+    let mut denial = reply(&question(owner, qtype), rcode::NXDOMAIN, &records);
+    denial[3] |= Header::AD as u8;
+    denial
 }
 
 fn insert(cache: &Cache, key: &Key, octets: &[u8], ttl_s: u32, now_ns: u64) {
@@ -181,6 +183,30 @@ fn a_denied_name_denies_what_is_below_and_all_types() {
     insert(&cache, &key("no.test", rtype::A), &address_reply("no.test", 60, 1), 60, S);
     assert_eq!(cache.nxdomain_above(&below, S, &mut out), None, "it exists now");
     assert_eq!(cache.counts().nxdomains, 0);
+}
+
+#[test]
+fn a_denial_that_is_not_secure_denies_nothing_else() {
+    let (cache, mut out) = (Cache::new(1 << 20, SEED), Vec::new());
+    let mut denial = nxdomain("bank.test", 777);
+    denial[3] &= !(Header::AD as u8);
+    insert(&cache, &key("bank.test", 777), &denial, 60, 0);
+    for words in ["bank.test", "www.bank.test"] {
+        assert_eq!(cache.nxdomain_above(&key(words, rtype::A), 0, &mut out), None, "{words}");
+    }
+}
+
+/// A name has up to 127 above it: not each of them is looked for.
+#[test]
+fn the_denials_above_a_name_of_many_labels_are_looked_for_in_few_steps() {
+    let (cache, mut out) = (Cache::new(1 << 20, SEED), Vec::new());
+    let deep = key(&"a.".repeat(127), rtype::A);
+    for labels in 1..=127 {
+        let owner = "b.".repeat(labels);
+        insert(&cache, &key(&owner, rtype::A), &nxdomain(&owner, rtype::A), 60, 0);
+    }
+    let steps = steps::of(|| assert_eq!(cache.nxdomain_above(&deep, 0, &mut out), None));
+    assert!((1..1000).contains(&steps), "{steps}");
 }
 
 #[test]

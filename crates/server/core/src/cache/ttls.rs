@@ -40,8 +40,7 @@ impl TtlLayout {
         copy.copy_from_slice(&reply.octets()[..usize::from(self.octets)]);
         let aged = reply.records().flatten().filter(|record| record.rtype != rtype::OPT);
         for (place, record) in places.chunks_exact_mut(2).zip(aged) {
-            // TYPE, CLASS, TTL, RDLENGTH, RDATA (RFC 1035 4.1.3).
-            let at = record.rdata_position() - 6;
+            let at = record.ttl_position();
             place.copy_from_slice(&(at as u16).to_le_bytes());
             let ttl_s = sane_ttl_s(record.ttl).min(self.cap_s);
             copy[at..at + 4].copy_from_slice(&ttl_s.to_be_bytes());

@@ -106,28 +106,13 @@ impl Recall {
 
 /// Sets every TTL that is lower to `ttl_s`; the fields of OPT are no TTL.
 fn raise_ttls(message: &mut [u8], ttl_s: u32) {
-    let mut places = [0; 64];
-    loop {
-        // Found first, written then: the message cannot be read and changed at once.
-        let found = {
-            let Ok(parsed) = Message::parse(message) else { return };
-            let start = message.as_ptr() as usize;
-            let records = parsed.records().map_while(Result::ok);
-            let low = records.filter(|record| record.rtype != rtype::OPT && record.ttl < ttl_s);
-            let mut found = 0;
-            for (place, record) in places.iter_mut().zip(low) {
-                // Before RDATA stand the TTL and two octets of its length.
-                *place = record.rdata.as_ptr() as usize - start - 6;
-                found += 1;
-            }
-            found
-        };
-        for &place in &places[..found] {
-            message[place..place + 4].copy_from_slice(&ttl_s.to_be_bytes());
-        }
-        if found < places.len() {
-            return;
-        }
+    let Ok(parsed) = Message::parse(message) else { return };
+    let records = parsed.records().map_while(Result::ok);
+    let low = records.filter(|record| record.rtype != rtype::OPT && record.ttl < ttl_s);
+    // Found first, written then: the message cannot be read and changed at once.
+    let places: Vec<usize> = low.map(|record| record.ttl_position()).collect();
+    for place in places {
+        message[place..place + 4].copy_from_slice(&ttl_s.to_be_bytes());
     }
 }
 
@@ -135,6 +120,19 @@ fn raise_ttls(message: &mut [u8], ttl_s: u32) {
 mod tests {
     use super::*;
     use dns64::wire::{CLASS_IN, Header, Name, Question, Section, Writer};
+
+    #[test]
+    fn many_ttls_are_raised_in_one_pass() {
+        let question = Question { name: Name::ROOT, qtype: rtype::A, qclass: CLASS_IN };
+        let mut buffer = vec![0; 65_535];
+        let mut writer = Writer::new(&mut buffer, 1, Header::QR, &question).unwrap();
+        (0..3600).for_each(|_| {
+            writer.record(Section::Answer, &Name::ROOT, rtype::A, CLASS_IN, 0, &[1; 4]).unwrap()
+        });
+        let length = writer.finish();
+        let steps = dns64::steps::of(|| raise_ttls(&mut buffer[..length], 30));
+        assert!((3600..3 * 3600).contains(&steps), "{steps}");
+    }
 
     #[test]
     fn low_ttls_are_raised_and_others_are_not() {

@@ -183,18 +183,28 @@ fn nothing_is_renewed_where_that_is_switched_off() {
     talk.over();
 }
 
-/// RFC 8020: a name that does not exist has no names below it.
+/// The server of [`A`] says NXDOMAIN, with AD.
+fn securely_denied(talk: &mut Talk) {
+    talk.client_asks(A);
+    let asked = talk.asked(A);
+    let mut reply = asked.reply(rcode::NXDOMAIN, &[SOA]);
+    reply[3] |= Header::AD as u8;
+    talk.server_sends(&asked, &reply);
+    talk.answered(A, rcode::NXDOMAIN, &[SOA]);
+}
+
+/// RFC 8020: a name that does not exist has no names below it, where that is secure.
 #[test]
 fn a_name_that_does_not_exist_denies_those_below() {
-    for switched_on in [true, false] {
-        let mut talk =
-            Talk::with_cache(settings_with(|settings| settings.caching.nxdomain_cut = switched_on));
-        talk.client_asks(A);
-        talk.asked_and_told(A, rcode::NXDOMAIN, &[SOA]);
-        talk.answered(A, rcode::NXDOMAIN, &[SOA]);
+    for (switched_on, trusted) in [(true, true), (true, false), (false, true)] {
+        let mut talk = Talk::with_cache(settings_with(|settings| {
+            settings.caching.nxdomain_cut = switched_on;
+            settings.upstreams[0].trust_ad = trusted;
+        }));
+        securely_denied(&mut talk);
         for words in ["a.b.www.example.com AAAA", "www.example.com AAAA"] {
             talk.client_asks(words);
-            if !switched_on {
+            if !switched_on || !trusted {
                 talk.asked_and_told(words, rcode::NXDOMAIN, &[SOA]);
                 talk.answered(words, rcode::NXDOMAIN, &[SOA]);
             } else {
@@ -209,11 +219,9 @@ fn a_name_that_does_not_exist_denies_those_below() {
 /// An old NXDOMAIN must not deny a name that is known to exist now.
 #[test]
 fn a_name_that_exists_again_denies_nothing() {
-    let mut talk = Talk::with_cache(settings());
+    let mut talk = Talk::with_cache(settings_with(|settings| settings.upstreams[0].trust_ad = true));
     let below = "a.www.example.com A";
-    talk.client_asks(A);
-    talk.asked_and_told(A, rcode::NXDOMAIN, &[SOA]);
-    talk.answer();
+    securely_denied(&mut talk);
     let mut checking_disabled = query(1, AAAA, None);
     checking_disabled[3] |= Header::CD as u8;
     talk.client_sends(&checking_disabled);

@@ -1,12 +1,18 @@
 //! dns64d's state machine in scripted conversations, by subject.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../../../../../fuzz/src/cost.rs"]
+mod cost;
+#[path = "../../../../../fuzz/src/input.rs"]
+#[allow(dead_code, reason = "other fuzz targets use more of it")]
+mod input;
 #[path = "../../../../dns64/tests/support/mod.rs"]
 mod support;
 mod talk;
 
 mod ahead;
 mod any;
+mod attack;
 mod attack_networks;
 mod caching;
 mod clients;

@@ -1,0 +1,51 @@
+//! What may be spent on the names of one message.
+//!
+//! A name takes two octets where it is written as a pointer, and up to 127 labels to read. Whoever compares
+//! names with names would work for a thousand times longer on a message that is made for it than on others.
+
+use crate::wire::Malformed;
+
+/// Steps for a message of any length: 16 links and their names cost less.
+const STEPS_FREE: usize = 512;
+/// Steps for each octet. A label takes two octets at least, and each name is read a few times.
+const STEPS_PER_OCTET: usize = 3;
+
+/// The steps that are left: a label or a pointer that is read, or 16 octets that are compared.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    left: usize,
+}
+
+impl Effort {
+    /// For whoever reads one name, which is bounded by itself.
+    pub(crate) const fn of_one_name() -> Self {
+        Self { left: usize::MAX }
+    }
+
+    /// For a message of so many octets.
+    pub(crate) fn of_message(octets: usize) -> Self {
+        Self { left: STEPS_FREE + STEPS_PER_OCTET * octets }
+    }
+
+    /// Spends steps.
+    ///
+    /// # Errors
+    /// Not as many are left. None is left then.
+    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), Malformed> {
+        match self.left.checked_sub(steps) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.left = 0;
+                Err(Malformed("names that cost too much to compare"))
+            }
+        }
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.left == 0
+    }
+}
