@@ -138,6 +138,13 @@ impl Prefix {
 /// The addresses of `ipv4only.arpa` (RFC 7050 2.2).
 pub const IPV4ONLY_ARPA: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 0, 170), Ipv4Addr::new(192, 0, 0, 171)];
 
+/// Whether no host beyond a link can have the address: "this" network, loopback, link-local, multicast and
+/// broadcast (RFC 6890, RFC 1112 4). A NAT64 has no use for it, and whoever names it means the NAT64 itself.
+pub(crate) fn is_bound_to_link(ipv4: Ipv4Addr) -> bool {
+    let [first, ..] = ipv4.octets();
+    first == 0 || ipv4.is_loopback() || ipv4.is_link_local() || ipv4.is_multicast() || ipv4.is_broadcast()
+}
+
 /// Whether the IANA special-purpose registry (RFC 6890) calls the address globally reachable.
 pub(crate) fn is_global(ipv4: Ipv4Addr) -> bool {
     let [a, b, c, d] = ipv4.octets();

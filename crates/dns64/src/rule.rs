@@ -6,7 +6,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::chain::{Position, follow};
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, is_bound_to_link};
 use crate::range::Range;
 use crate::rewrite::{ClientQuery, NXDOMAIN, Stop, WrittenAnswer, address, copy, rewrite};
 use crate::wire::{CLASS_IN, Malformed, Message, Name, Options, Record, Section, Writer, option_code, rtype};
@@ -93,7 +93,8 @@ pub struct Mapping {
 }
 
 impl Policy {
-    /// The prefixes that an IPv4 address is written into. With [`PrefixChoice::Rotated`] that is one: number
+    /// The prefixes that an IPv4 address is written into: none for loopback, link-local and multicast
+    /// addresses, which are no hosts behind a NAT64. With [`PrefixChoice::Rotated`] that is one: number
     /// `turn`, modulo the count, of those that may carry the address.
     pub fn prefixes_for(&self, ipv4: Ipv4Addr, turn: usize) -> impl Iterator<Item = &Prefix> {
         let mapping = self
@@ -102,7 +103,9 @@ impl Policy {
             .filter(|mapping| mapping.range.contains(ipv4.into()))
             .max_by_key(|mapping| mapping.range.length_bits());
         let chosen = mapping.map_or(self.prefixes.as_slice(), |mapping| mapping.prefix.as_slice());
-        let fitting = chosen.iter().filter(move |prefix| !self.strict_well_known || prefix.may_carry(ipv4));
+        let may_carry = move |prefix: &&Prefix| !self.strict_well_known || prefix.may_carry(ipv4);
+        let is_host = !is_bound_to_link(ipv4);
+        let fitting = chosen.iter().filter(move |prefix| is_host && may_carry(prefix));
         let (skipped, taken) = match self.spread {
             PrefixChoice::All => (0, usize::MAX),
             PrefixChoice::Rotated => (turn % fitting.clone().count().max(1), 1),

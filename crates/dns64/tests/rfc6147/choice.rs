@@ -173,3 +173,16 @@ fn always_changes_nothing_else() {
     let other = asked("www.example.com MX");
     assert_eq!(always_step(&policy, &other, 0, &[native]), Step::PassThrough);
 }
+
+#[test]
+fn addresses_bound_to_a_link_are_not_synthesized() {
+    let own = Policy { prefixes: vec!["2001:db8:64::/96".parse().unwrap()], ..Policy::default() };
+    for address in
+        ["0.0.0.0", "127.0.0.1", "127.255.0.1", "169.254.1.1", "224.0.0.251", "239.1.1.1", "255.255.255.255"]
+    {
+        assert_eq!(own.prefixes_for(address.parse().unwrap(), 0).count(), 0, "{address}");
+    }
+    for address in ["10.0.0.1", "192.0.2.1", "169.253.0.1", "128.0.0.1", "223.255.255.255", "240.0.0.1"] {
+        assert_eq!(own.prefixes_for(address.parse().unwrap(), 0).count(), 1, "{address}");
+    }
+}
