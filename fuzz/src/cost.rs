@@ -1,9 +1,9 @@
 //! Messages that are made to cost much: none costs dns64d's machine more than twenty times a plain one of its
-//! size, counted in steps ([`dns64::steps`]), neither when it comes from a client or an upstream server nor out
-//! of the cache.
+//! size, counted in steps ([`dns64::steps`]), neither when it comes from a client or an upstream server nor
+//! out of the cache.
 //!
-//! An input describes a question and the records of the replies to it: long names that differ where a comparison
-//! comes last, pointers to them, many times over.
+//! An input describes a question and the records of the replies to it: long names that differ where a
+//! comparison comes last, pointers to them, many times over.
 
 use std::sync::Arc;
 
@@ -152,8 +152,8 @@ fn long_name(input: &mut Input<'_>) -> Name {
     Name::from_text(&text).unwrap_or(Name::ROOT)
 }
 
-/// A reply with the records that an input describes: for each an octet that says its section and type, one for
-/// its owner, one for its RDATA, and one for how often it is there.
+/// A reply with the records that an input describes: for each an octet that says its section and type, one
+/// for its owner, one for its RDATA, and one for how often it is there.
 fn reply(head: Vec<u8>, mut input: Input<'_>) -> Vec<u8> {
     let mut message = head;
     // Where names stand that may be pointed to.

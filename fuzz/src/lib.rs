@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod config;
 pub mod control;
+pub mod cost;
 pub mod dns64d;
 pub mod evidence;
 pub mod exchange;

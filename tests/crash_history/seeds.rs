@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::histories::{History, Step, histories, parts};
 use crate::targets::dns64d::Operation;
 use crate::targets::{
-    answer, config, control, dns64d, evidence, exchange, https_request, import, lane, records, sessions, zone,
+    answer, config, control, cost, dns64d, evidence, exchange, https_request, import, lane, records,
+    sessions, zone,
 };
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds");
@@ -39,6 +40,11 @@ fn config_takes_its_seeds() {
 #[test]
 fn control_takes_its_seeds() {
     replay("control", control::run);
+}
+
+#[test]
+fn cost_takes_its_seeds() {
+    replay("cost", cost::run);
 }
 
 #[test]

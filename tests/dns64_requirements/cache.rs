@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use dns64::wire::rcode;
 
+use crate::dnssec::authentic;
 use crate::support::PATIENCE;
 use crate::support::client::{Ask, ask, ask_edns};
 use crate::support::server::{Server, config_text};
@@ -73,15 +74,21 @@ fn rfc_2308_denials_are_kept_as_long_as_the_soa_says() {
 #[test]
 fn rfc_8020_below_a_name_that_does_not_exist_is_nothing() {
     let above = ("nothing.example.com A", rcode::NXDOMAIN, &["ns example.com 60 SOA 60"][..]);
-    let (upstream, server) = before(&[above], "");
+    let below = "a.b.nothing.example.com AAAA";
+    let upstream = authentic(&[above]);
+    let server = Server::before(&upstream, "upstream.trust_ad = true");
     server.ask(above.0).is(rcode::NXDOMAIN, above.2);
-    assert_eq!(server.ask("a.b.nothing.example.com AAAA").rcode(), rcode::NXDOMAIN);
+    assert_eq!(server.ask(below).rcode(), rcode::NXDOMAIN);
     upstream.was_asked(&[above.0]);
 
-    let (upstream, server) = before(&[above], "cache.nxdomain_cut = false");
-    server.ask(above.0);
-    server.ask("a.b.nothing.example.com AAAA");
-    upstream.was_asked(&[above.0, "a.b.nothing.example.com AAAA"]);
+    // Not where nobody has validated the denial, and not where the operator does not want it.
+    for more in ["", "upstream.trust_ad = true\ncache.nxdomain_cut = false"] {
+        let upstream = authentic(&[above]);
+        let server = Server::before(&upstream, more);
+        server.ask(above.0);
+        server.ask(below);
+        upstream.was_asked(&[above.0, below]);
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn opt_with(code: u8) -> String {
 }
 
 /// A server that sets AD on everything.
-fn authentic(lines: &[(&str, u8, &[&str])]) -> Upstream {
+pub fn authentic(lines: &[(&str, u8, &[&str])]) -> Upstream {
     let upstream = Upstream::start();
     for (words, code, records) in lines {
         let (code, records) = (*code, records.iter().map(|&record| record.to_owned()).collect::<Vec<_>>());

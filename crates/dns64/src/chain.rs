@@ -9,7 +9,8 @@ use crate::wire::{CLASS_IN, Malformed, Message, Name, Record, Section, rtype};
 /// The most links that are followed. A longer chain is taken for a loop.
 pub(crate) const LINKS_MAX: usize = 16;
 
-/// CNAME and DNAME records and their signatures in an answer section at most: each is looked at for each link.
+/// CNAME and DNAME records and their signatures in an answer section at most: each is looked at for each
+/// link.
 const LINKS_SEEN_MAX: usize = 4 * LINKS_MAX;
 
 /// Where a record of the answer section stands in the chain.
@@ -25,8 +26,8 @@ pub(crate) enum Position {
 /// chain, each with its owner in the spelling of the record before it.
 ///
 /// # Errors
-/// Those of `visit`; malformed records; a chain of over [`LINKS_MAX`] links, more CNAME and DNAME records than
-/// any chain has, or names that cost too much to compare.
+/// Those of `visit`; malformed records; a chain of over [`LINKS_MAX`] links, more CNAME and DNAME records
+/// than any chain has, or names that cost too much to compare.
 pub(crate) fn follow<E: From<Malformed>>(
     reply: &Message<'_>,
     start: &Name,

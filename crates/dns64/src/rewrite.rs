@@ -1,5 +1,6 @@
 //! An answer to a client, written from the reply to another question.
 
+use crate::effort::Effort;
 use crate::wire::{
     CLASS_IN, Edns, HEADER_LENGTH, Header, Malformed, Message, NAME_LENGTH_MAX, Overflow, Question, Record,
     Section, Writer, rcode, rtype,
@@ -94,13 +95,14 @@ pub(crate) fn rewrite(
 }
 
 /// Authority records of a positive answer, and additional records, are left out where they do not fit
-/// (RFC 2181 9).
+/// (RFC 2181 9). So are those whose names cost too much to read.
 fn write_other_sections(writer: &mut Writer<'_>, reply: &Message<'_>) -> Result<(), Stop> {
     let [_, answers, authorities, additionals] = reply.header.counts;
     if authorities == 0 && additionals == 0 {
         return Ok(());
     }
     let mut soa_seen = false;
+    let mut effort = Effort::of_message(reply.octets().len());
     for record in reply.records() {
         let record = record?;
         match (record.section, record.rtype) {
@@ -108,7 +110,8 @@ fn write_other_sections(writer: &mut Writer<'_>, reply: &Message<'_>) -> Result<
             (Section::Authority, rtype::SOA) if std::mem::replace(&mut soa_seen, true) => continue,
             _ => {}
         }
-        match copy(writer, &record) {
+        match copy_within(writer, &record, &mut effort) {
+            Err(_) if effort.is_used_up() => return Ok(()),
             Err(Stop::Overflow) if answers > 0 || record.section == Section::Additional => return Ok(()),
             copied => copied?,
         }
@@ -117,7 +120,11 @@ fn write_other_sections(writer: &mut Writer<'_>, reply: &Message<'_>) -> Result<
 }
 
 pub(crate) fn copy(writer: &mut Writer<'_>, record: &Record<'_>) -> Result<(), Stop> {
-    if writer.copy(record, record.ttl)? {
+    copy_within(writer, record, &mut Effort::of_one_name())
+}
+
+fn copy_within(writer: &mut Writer<'_>, record: &Record<'_>, effort: &mut Effort) -> Result<(), Stop> {
+    if writer.copy_within(record, record.ttl, effort)? {
         Ok(())
     } else {
         Err(Malformed("name in a record cannot be read").into())
@@ -133,13 +140,14 @@ pub fn copy_without_edns(
     reply: &Message<'_>,
     out: &mut [u8],
 ) -> Result<WrittenAnswer, Malformed> {
+    let mut effort = Effort::of_message(reply.octets().len());
     rewrite(asked, reply, out, |writer| {
         for record in reply.records() {
             let record = record?;
             if record.section != Section::Answer {
                 break;
             }
-            copy(writer, &record)?;
+            copy_within(writer, &record, &mut effort)?;
         }
         Ok(())
     })

@@ -89,8 +89,11 @@ fn is_plain(reply: &Message<'_>, effort: &mut Effort) -> Result<bool, Malformed>
     Ok(end == reply.octets().len())
 }
 
-/// Whether the owner is `name` or stands above it.
+/// Whether the owner is `name`, the question's, or stands above it.
 fn is_above(record: &Record<'_>, name: &Name, effort: &mut Effort) -> Result<bool, Malformed> {
+    if record.owner_is_question_pointer() {
+        return Ok(true);
+    }
     let owner = record.owner_within(effort)?;
     effort.spend(name.comparison_steps(&owner))?;
     Ok(name.is_under(&owner))

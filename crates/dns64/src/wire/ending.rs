@@ -7,9 +7,9 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// FACTOR * INVERSE = 1 modulo 2^64.
 const INVERSE: u64 = inverse(FACTOR);
 
-/// The hash of an ending, octet for octet. The hash of the ending that is shorter by one label follows from it:
-/// hash = hash of the first label + FACTOR * hash of the rest, modulo 2^64. Anybody can make two names of one
-/// hash: what it finds must be compared.
+/// The hash of an ending, octet for octet. The hash of the ending that is shorter by one label follows from
+/// it: hash = hash of the first label + FACTOR * hash of the rest, modulo 2^64. Anybody can make two names of
+/// one hash: what it finds must be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EndingHash(u64);
 

@@ -224,12 +224,51 @@ mod tests {
             at in 0..40usize,
             other in 0..40usize,
         ) {
+            let effort = &mut Effort::of_one_name();
             if let (Ok((name, _)), Ok((other_name, _))) = (Name::parse(&octets, at), Name::parse(&octets, other)) {
-                prop_assert_eq!(name.stands_at(&octets, at, &mut Effort::of_one_name()), Ok(true));
-                prop_assert_eq!(name.stands_at(&octets, other, &mut Effort::of_one_name()), Ok(name == other_name));
+                prop_assert_eq!(name.stands_at(&octets, at, effort), Ok(true));
+                prop_assert_eq!(name.stands_at(&octets, other, effort), Ok(name == other_name));
             } else if Name::parse(&octets, at).is_err() {
-                prop_assert_ne!(Name::ROOT.stands_at(&octets, at, &mut Effort::of_one_name()), Ok(true));
+                prop_assert_ne!(Name::ROOT.stands_at(&octets, at, effort), Ok(true));
             }
+        }
+
+        /// Names are written as the book says: a pointer to the first equal ending of the first 24.
+        #[test]
+        fn names_are_compressed_as_by_comparing_each_ending_with_each(
+            texts in prop::collection::vec("([abA]{1,2}\\.){0,5}", 1..24),
+        ) {
+            let names: Vec<Name> = texts.iter().map(|text| Name::from_text(text).unwrap()).collect();
+            let question = Question { name: names[0], qtype: rtype::NS, qclass: CLASS_IN };
+            let mut buffer = [0; 4096];
+            let mut writer = Writer::new(&mut buffer, 0, 0, &question).unwrap();
+            for name in &names {
+                writer.record(Section::Answer, name, rtype::A, CLASS_IN, 0, &[]).unwrap();
+            }
+            let length = writer.finish();
+            let (mut plain, mut known) = (vec![0; HEADER_LENGTH], Vec::<(Vec<u8>, usize)>::new());
+            let put = |plain: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, name: &Name| {
+                let mut rest = name.as_wire();
+                while rest[0] != 0 {
+                    if let Some((_, at)) = known.iter().find(|(ending, _)| ending == rest) {
+                        return plain.extend((0xc000 | *at as u16).to_be_bytes());
+                    }
+                    if known.len() < 24 {
+                        known.push((rest.to_vec(), plain.len()));
+                    }
+                    let (label, tail) = rest.split_at(1 + usize::from(rest[0]));
+                    plain.extend(label);
+                    rest = tail;
+                }
+                plain.push(0);
+            };
+            put(&mut plain, &mut known, &question.name);
+            plain.extend([0, 2, 0, 1]);
+            for name in &names {
+                put(&mut plain, &mut known, name);
+                plain.extend([0, 1, 0, 1, 0, 0, 0, 0, 0, 0]);
+            }
+            prop_assert_eq!(&buffer[HEADER_LENGTH..length], &plain[HEADER_LENGTH..]);
         }
 
         #[test]

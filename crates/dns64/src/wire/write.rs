@@ -2,6 +2,7 @@
 
 use super::ending::EndingHash;
 use super::{Edns, HEADER_LENGTH, Name, Question, Record, Section, rtype};
+use crate::effort::Effort;
 use crate::steps;
 
 /// The message does not fit into the buffer.
@@ -28,8 +29,8 @@ fn may_compress(rtype: u16) -> bool {
 /// How many names a [`Writer`] remembers for compression.
 const COMPRESSION_TARGETS: usize = 24;
 
-/// Steps that a [`Writer`] may take to look for equal endings, whatever the length of the message, and for each
-/// octet of it. Afterwards names are written out, which is always right, only longer.
+/// Steps that a [`Writer`] may take to look for equal endings, whatever the length of the message, and for
+/// each octet of it. Afterwards names are written out, which is always right, only longer.
 const SEARCH_STEPS_FREE: usize = 512;
 const SEARCH_STEPS_PER_OCTET: usize = 4;
 
@@ -152,7 +153,20 @@ impl<'b> Writer<'b> {
     /// # Errors
     /// The record does not fit.
     pub fn copy(&mut self, record: &Record<'_>, ttl: u32) -> Result<bool, Overflow> {
-        let Ok(owner) = record.owner() else { return Ok(false) };
+        self.copy_within(record, ttl, &mut Effort::of_one_name())
+    }
+
+    /// The same with a bound for all names of the other message; `Ok(false)` also where no effort is left.
+    ///
+    /// # Errors
+    /// The record does not fit.
+    pub(crate) fn copy_within(
+        &mut self,
+        record: &Record<'_>,
+        ttl: u32,
+        effort: &mut Effort,
+    ) -> Result<bool, Overflow> {
+        let Ok(owner) = record.owner_within(effort) else { return Ok(false) };
         let (first, names) = names_in_rdata(record.rtype);
         if names == 0 {
             let Record { section, rtype, class, rdata, .. } = *record;
@@ -161,7 +175,7 @@ impl<'b> Writer<'b> {
         let mut rdata_names = [Name::ROOT; 2];
         let mut at = first;
         for name in &mut rdata_names[..names] {
-            let Ok((read, end)) = record.name_in_rdata(at) else { return Ok(false) };
+            let Ok((read, end)) = record.name_in_rdata_within(at, effort) else { return Ok(false) };
             (*name, at) = (read, end);
         }
         let Record { section, rtype, class, rdata, .. } = *record;
@@ -284,7 +298,8 @@ impl<'b> Writer<'b> {
     fn stands_at(&mut self, mut at: usize, mut ending: &[u8]) -> bool {
         while self.may_search() {
             self.note_steps(1);
-            // The name that is being written may be a target, too: what stands after it is not of this message.
+            // The name that is being written may be a target, too: what stands after it is not of this
+            // message.
             let message = &self.buffer[..self.length];
             let octet = match message.get(at..) {
                 Some(&[high, low, ..]) if high & 0xc0 == 0xc0 => {

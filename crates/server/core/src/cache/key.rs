@@ -58,8 +58,8 @@ impl Key {
         self
     }
 
-    /// The keys of this name and of those above it but the root, the longest first, for another type: of those
-    /// whose number of labels is wanted.
+    /// The keys of this name and of those above it but the root, the longest first, for another type: of
+    /// those whose number of labels is wanted.
     pub(super) fn upwards(&self, qtype: u16, wanted: impl Fn(usize) -> bool) -> impl Iterator<Item = Self> {
         let (mut at, mut left) = (NAME_AT, self.labels());
         std::iter::from_fn(move || {

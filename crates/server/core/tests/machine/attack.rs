@@ -53,8 +53,8 @@ fn assert_bounded(attack: Cost, plain: Cost) {
 fn pointers_to_long_names() {
     let long = |labels: u8, last: u8| [3, labels, last];
     let many = 12;
-    // Kinds of records: section and type as in `crate::cost`. Owners and RDATA: 0 points to the question, 4 to the
-    // first name that is noted, 8 to the second.
+    // Kinds of records: section and type as in `crate::cost`. Owners and RDATA: 0 points to the question, 4
+    // to the first name that is noted, 8 to the second.
     let one_owner = [&[2, 0][..], &long(120, 1), &[0, 0, 4, many]].concat();
     let two_owners = [&[2, 0][..], &long(120, 1), &[0, 2, 4], &long(120, 2), &[0]].concat();
     let two_owners = [two_owners, [0, 4, 0, 0, 8, 0].repeat(300)].concat();
