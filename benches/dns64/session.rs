@@ -121,6 +121,8 @@ impl Session<'_> {
                     history.push(told.point);
                     steal_pct = steal_pct.max(told.steal_pct);
                 }
+                // A rate that void trials ended at is no figure of the server.
+                Next::Found(found) if found.ended_by_voids_qps.is_some() => break None,
                 // An open loop may get more than a closed one: nothing above has been refused yet.
                 Next::Found(found) if found.at_ceiling => spec.high_qps += spec.high_qps / 2,
                 Next::Found(found) => break Some(found.qps),

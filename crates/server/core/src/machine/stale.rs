@@ -127,7 +127,7 @@ mod tests {
         let mut buffer = vec![0; 65_535];
         let mut writer = Writer::new(&mut buffer, 1, Header::QR, &question).unwrap();
         (0..3600).for_each(|_| {
-            writer.record(Section::Answer, &Name::ROOT, rtype::A, CLASS_IN, 0, &[1; 4]).unwrap()
+            writer.record(Section::Answer, &Name::ROOT, rtype::A, CLASS_IN, 0, &[1; 4]).unwrap();
         });
         let length = writer.finish();
         let steps = dns64::steps::of(|| raise_ttls(&mut buffer[..length], 30));
