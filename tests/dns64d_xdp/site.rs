@@ -61,7 +61,8 @@ impl Site {
     pub fn config(&self, name: &str, port: u16, more: &str) -> String {
         let [v4, v6] = self.listen(port);
         let control = self.control_path(name).display().to_string();
-        // Spellings at random make answers differ in length: names are compressed where they are spelled alike.
+        // Spellings at random make answers differ in length: names are compressed where they are spelled
+        // alike.
         let spelling =
             if more.contains("case_randomization") { "" } else { "upstream.case_randomization = false\n" };
         let top = format!(

@@ -3,12 +3,14 @@
 //! A name takes two octets where it is written as a pointer, and up to 127 labels to read. Whoever compares
 //! names with names would work for a thousand times longer on a message that is made for it than on others.
 
-use crate::wire::Malformed;
-
 /// Steps for a message of any length: 16 links and their names cost less.
 const STEPS_FREE: usize = 512;
 /// Steps for each octet. A label takes two octets at least, and each name is read a few times.
 const STEPS_PER_OCTET: usize = 3;
+
+/// Not as many steps are left as were to be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UsedUp;
 
 /// The steps that are left: a label or a pointer that is read, or 16 octets that are compared.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ impl Effort {
     ///
     /// # Errors
     /// Not as many are left. None is left then.
-    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), Malformed> {
+    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), UsedUp> {
         match self.left.checked_sub(steps) {
             Some(left) => {
                 self.left = left;
@@ -39,7 +41,7 @@ impl Effort {
             }
             None => {
                 self.left = 0;
-                Err(Malformed("names that cost too much to compare"))
+                Err(UsedUp)
             }
         }
     }

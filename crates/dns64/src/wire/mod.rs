@@ -12,6 +12,8 @@ mod write;
 
 use std::fmt;
 
+use crate::effort::UsedUp;
+
 pub use header::Header;
 pub use name::Name;
 pub use options::{Options, append_option, option_code};
@@ -81,6 +83,12 @@ impl fmt::Display for Malformed {
 }
 
 impl std::error::Error for Malformed {}
+
+impl From<UsedUp> for Malformed {
+    fn from(_: UsedUp) -> Self {
+        Self("names that cost too much to compare")
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -94,8 +94,8 @@ fn run(mut spec: SearchSpec, search: &Search, lab: &mut Lab) -> (Option<u64>, Ve
     (found, history.into_iter().zip(drains).collect())
 }
 
-/// The rate that the server kept up at least: for the queries of a trial of T, after which it still worked for
-/// the time D, it needed T + D.
+/// The rate that the server kept up at least: for the queries of a trial of T, after which it still worked
+/// for the time D, it needed T + D.
 fn kept_up(qps: u64, tried: &[Tried]) -> u64 {
     let passed = tried.iter().filter(|(point, _)| point.rate_qps == qps && point.outcome == Outcome::Pass);
     let kept = passed.map(|&(Point { duration_ns, .. }, drain_ns)| {
