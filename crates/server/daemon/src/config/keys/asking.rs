@@ -99,7 +99,7 @@ keys! {
         stale_client_timer_ms: Written<Number<u64, 0, 60_000>> = 1800;
         /// Ask again for what is asked for in the last tenth of its life.
         prefetch: Written<bool> = true;
-        /// Below a name that does not exist, nothing exists (RFC 8020).
+        /// Below a name that does not exist, nothing exists (RFC 8020), where the denial is secure.
         nxdomain_cut: bool = true;
     }
 }
