@@ -37,8 +37,8 @@ impl Probed {
     }
 }
 
-/// Runs a trial and asks the AuthDNS meanwhile, unless there is none or it is itself the server that is
-/// asked.
+/// Runs a trial and asks the AuthDNS meanwhile, unless there is none, or it is itself the server that is
+/// asked, or it observes the queries that come: the Tester's own would be taken for the server's.
 pub fn beside<T>(
     auth: Option<&Auth>,
     target: &Target,
@@ -67,9 +67,11 @@ pub fn beside<T>(
 
 /// Where to ask, and what.
 fn asked(auth: Option<&Auth>, target: &Target) -> Option<(SocketAddr, Probe)> {
-    let at = reachable(*auth?.authority.local_addrs().first()?);
+    let authority = &auth?.authority;
+    let observes = authority.observer().is_some_and(|observer| observer.is_watching());
+    let at = reachable(*authority.local_addrs().first()?);
     let probe = Probe::a(PROBE_ADDRESS, &target.workload.suffix).ok()?;
-    (at != target.server).then_some((at, probe))
+    (at != target.server && !observes).then_some((at, probe))
 }
 
 /// Asks now and then, while the AuthDNS is served, until the trial is over; `None` if there is no asking from

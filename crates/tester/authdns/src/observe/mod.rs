@@ -80,7 +80,8 @@ impl Observer {
         self.watching.store(watching, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_watching(&self) -> bool {
+    /// Whether it keeps what it sees.
+    pub fn is_watching(&self) -> bool {
         self.watching.load(Ordering::Relaxed)
     }
 
