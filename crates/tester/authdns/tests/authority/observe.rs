@@ -123,16 +123,12 @@ fn assert_two_for_each(analysis: &Analysis) {
 }
 
 #[test]
-fn dns64d_draws_ids_and_has_its_ports() {
+fn dns64d_draws_ids_and_renews_its_ports() {
     let Some(analysis) = observe("dns64d") else { return };
     assert_ids_are_random(&analysis);
     assert_two_for_each(&analysis);
-    // 16 for each thread and server, by default.
-    assert!(
-        analysis.ports.distinct >= 16 && analysis.ports.distinct.is_multiple_of(16),
-        "{:?}",
-        analysis.ports
-    );
+    // 64 sockets for each thread and server lie ready by default, and a used one is replaced.
+    assert!(analysis.ports.distinct > 256, "{:?}", analysis.ports);
     assert_eq!(analysis.names, u64::from(NAMES));
 }
 
