@@ -47,21 +47,46 @@ pub(crate) fn follow_to_end<E: From<Malformed>>(
     effort: &mut Effort,
     mut visit: impl FnMut(Position, &Name, &Record<'_>) -> Result<(), E>,
 ) -> Result<Name, E> {
-    let links = Links::of(reply, effort)?;
     let mut owner = OwnerTest::new(reply, start);
+    // Mostly there is no chain, and no link to remember.
+    if has_links(reply)? {
+        follow_links(reply, &mut owner, effort, &mut visit)?;
+    }
+    each_answer(reply, |record| {
+        if owner.is_of(record, effort)? { visit(Position::End, &owner.name, record) } else { Ok(()) }
+    })?;
+    Ok(owner.name)
+}
+
+/// Shows `visit` the links of a chain; `owner` is the name at its end then.
+///
+/// # Errors
+/// Those of [`follow`].
+fn follow_links<E: From<Malformed>>(
+    reply: &Message<'_>,
+    owner: &mut OwnerTest,
+    effort: &mut Effort,
+    visit: &mut impl FnMut(Position, &Name, &Record<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let links = Links::of(reply, effort)?;
     for _ in 0..=LINKS_MAX {
-        let Some((next, belonging)) = links.from(reply, &mut owner, effort)? else {
-            each_answer(reply, |record| {
-                if owner.is_of(record, effort)? { visit(Position::End, &owner.name, record) } else { Ok(()) }
-            })?;
-            return Ok(owner.name);
-        };
+        let Some((next, belonging)) = links.from(reply, owner, effort)? else { return Ok(()) };
         for place in (0..links.count).filter(|place| belonging >> place & 1 != 0) {
             visit(Position::Link, &owner.name, &links.record(reply, place)?)?;
         }
-        owner = OwnerTest { name: next, is_asked: false, last: None };
+        *owner = OwnerTest { name: next, is_asked: false, last: None };
     }
     Err(Malformed("chain of CNAME records is too long").into())
+}
+
+/// Whether an answer section has records that a chain may have.
+fn has_links(reply: &Message<'_>) -> Result<bool, Malformed> {
+    let mut found = false;
+    each_answer(reply, |record| -> Result<(), Malformed> {
+        found |= matches!(record.rtype, rtype::CNAME | rtype::DNAME);
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// Tells the records of one name from others.
@@ -110,7 +135,6 @@ struct Place {
 }
 
 impl Links {
-    /// Mostly there is none.
     fn of(reply: &Message<'_>, effort: &mut Effort) -> Result<Self, Malformed> {
         let mut links = Self { places: [Place::default(); LINKS_SEEN_MAX], count: 0 };
         each_answer(reply, |record| {

@@ -33,6 +33,7 @@ impl Effort {
     ///
     /// # Errors
     /// Not as many are left. None is left then.
+    #[inline]
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), UsedUp> {
         match self.left.checked_sub(steps) {
             Some(left) => {
