@@ -130,7 +130,9 @@ fn dns64d_draws_ids_and_renews_its_ports() {
     // 64 sockets for each thread and server lie ready by default. Used ones are replaced, on a busy machine
     // seldom.
     assert!(analysis.ports.distinct > 64, "{:?}", analysis.ports);
-    assert_eq!(analysis.names, u64::from(NAMES));
+    // One more where the probe of the start comes late.
+    let names = u64::from(NAMES);
+    assert!((names..=names + 1).contains(&analysis.names), "{}", analysis.names);
 }
 
 #[test]
