@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use authdns::{Authority, Observer};
 use dns64::wire::Name;
@@ -90,7 +91,12 @@ fn observe(peer: &str) -> Option<Analysis> {
     let (auth, observer) = observed();
     let running = start_peer(peer, auth.local_addrs()[0])?;
     let socket = client(running.listen);
-    observer.take();
+    // A server may ask for names of its own at its start.
+    let is_quiet = || {
+        std::thread::sleep(Duration::from_secs(1));
+        observer.take().analyse(None).seen == 0
+    };
+    assert!((0..10).any(|_| is_quiet()), "{peer} goes on to ask for names of its own");
     for number in 0..NAMES {
         socket.send(&query(&name(number), Rtype::AAAA, None)).unwrap();
         let mut answer = [0; 1232];
@@ -127,12 +133,9 @@ fn dns64d_draws_ids_and_renews_its_ports() {
     let Some(analysis) = observe("dns64d") else { return };
     assert_ids_are_random(&analysis);
     assert_two_for_each(&analysis);
-    // 64 sockets for each thread and server lie ready by default. Used ones are replaced, on a busy machine
-    // seldom.
-    assert!(analysis.ports.distinct > 64, "{:?}", analysis.ports);
-    // One more where the probe of the start comes late.
-    let names = u64::from(NAMES);
-    assert!((names..=names + 1).contains(&analysis.names), "{}", analysis.names);
+    // 64 sockets for each thread and server lie ready by default, and a used one is replaced.
+    assert!(analysis.ports.distinct > 256, "{:?}", analysis.ports);
+    assert_eq!(analysis.names, u64::from(NAMES));
 }
 
 #[test]
