@@ -89,7 +89,9 @@ impl Stage {
             state ^= state << 17;
             (state >> 24) as u16
         };
-        while !end.load(Ordering::Relaxed) {
+        // Whoever waits for the forger may have failed before it was told to end.
+        let began = Instant::now();
+        while !end.load(Ordering::Relaxed) && began.elapsed() < 2 * LONGEST {
             let (words, learnt) = plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let record = format!("an {} 300 A {FALSE}", words.split(' ').next().unwrap_or_default());
             let mut octets = reply(0, &words, 0, &[&record]);

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 use streams::{Gate, Limits, Protocol, Streams, Upstream};
@@ -223,7 +223,9 @@ fn clients_do_not_delay_upstream_answers() {
     let answered = asked.clone();
     let on_query = move |_| {
         entered.fetch_add(1, Ordering::Relaxed);
-        while !released.load(Ordering::Relaxed) {
+        // Until it is released, or the test has failed before that.
+        let began = Instant::now();
+        while !released.load(Ordering::Relaxed) && began.elapsed() < 2 * PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
