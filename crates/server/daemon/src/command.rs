@@ -48,7 +48,7 @@ pub struct CommandLine {
 /// What to do instead of serving.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
-    /// Ask a running dns64d, or tell it something, over its control socket
+    /// Query or control a running dns64d over its control socket
     Control(Control),
 }
 
@@ -56,10 +56,10 @@ pub enum Task {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = ASKING)]
 pub struct Control {
-    /// Its control socket; without this and --config, /run/dns64d/control.sock
+    /// Control socket of the running dns64d; without this and --config, /run/dns64d/control.sock
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Its configuration file, to find the control socket
+    /// Configuration file of the running dns64d, to find the control socket
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
     pub config: Option<PathBuf>,
     /// Print JSON
@@ -77,16 +77,16 @@ pub enum ControlCommand {
     Status,
     /// All counters since the start
     Stats,
-    /// What the cache holds and has done
+    /// Contents and counters of the cache
     Cache,
     /// Each upstream server: up or down, queries, answers, timeouts, round-trip time
     Upstreams,
-    /// Read the configuration file again; with an error in it, the old one goes on
+    /// Read the configuration file again; if the file has an error, the old configuration stays in force
     Reload,
-    /// Forget what the cache holds
+    /// Remove entries from the cache
     Flush {
-        /// `all`, `failures`, a NAME (all its types), or `below NAME` (it and everything below); a name that
-        /// is one of these words ends with a dot
+        /// `all`, `failures`, a NAME (all its types), or `below NAME` (the name and all names below);
+        /// write a NAME that is one of these words with a final dot
         #[arg(required = true, num_args = 1..=2, value_name = "WHAT")]
         what: Vec<String>,
     },

@@ -100,7 +100,7 @@ pub(super) fn address(text: &str, port: u16) -> Result<SocketAddr> {
         .map_err(|_| format!("not an address: write 192.0.2.1:{port} or [2001:db8::1]:{port}"))?;
     match address.ip() {
         IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some() => {
-            Err("an IPv4 address in IPv6 clothes: write it as 192.0.2.1".to_owned())
+            Err("an IPv4-mapped IPv6 address: write it as 192.0.2.1".to_owned())
         }
         _ => Ok(address),
     }

@@ -1,4 +1,4 @@
-//! From the file as it stands to a configuration that makes sense.
+//! Checks the values of the file, and makes a configuration from them.
 
 use std::str::FromStr;
 

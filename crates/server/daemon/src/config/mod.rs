@@ -216,11 +216,11 @@ pub struct LogChoice {
 pub enum Level {
     /// Something does not work.
     Error,
-    /// Something works and will do harm.
+    /// Something works, and is likely to do harm.
     Warning,
-    /// What an operator wants to know.
+    /// Information for operators.
     Info,
-    /// What a developer wants to know.
+    /// Information for developers.
     Debug,
 }
 

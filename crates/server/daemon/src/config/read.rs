@@ -1,4 +1,4 @@
-//! The file: read as TOML, held against the declaration of its keys, and put into their structs.
+//! Reads the file as TOML, checks it against the declarations of the keys, and fills the structs of the keys.
 
 use serde::Deserialize;
 use toml::Spanned;

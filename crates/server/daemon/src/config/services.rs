@@ -1,4 +1,4 @@
-//! What surrounds the server: control, metrics, logs, dnstap and the process itself.
+//! Services around the server: control, metrics, log, dnstap and the process itself.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Whether answers are judged by DNSSEC, and from which keys on.
+//! Whether answers are validated by DNSSEC, and the trust anchors.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What each client network is given: the keys of `[dns64]`, and of each `[[view]]` over them.
+//! The views: the keys of `[dns64]`, and the keys of each `[[view]]`, which replace those of `[dns64]`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
@@ -32,7 +32,7 @@ pub(super) fn views(place: &SourceText<'_>, raw: &Top, listen: &[Listen]) -> Res
             return Err(place.key_error(&format!("{table}.name"), at, "another view has this name"));
         }
         if !is_reachable(&read, &views, listen.len()) {
-            let reason = "views above it take all its clients: move it up, or take it out";
+            let reason = "earlier views match all its clients: move this view up, or remove it";
             return Err(place.error_at(at, reason));
         }
         views.push(read);

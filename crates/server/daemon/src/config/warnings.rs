@@ -1,4 +1,4 @@
-//! What harms users without being wrong.
+//! Warnings of settings that are allowed and yet likely to do harm.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -106,7 +106,7 @@ fn orders_of_views(views: &[View], warnings: &mut Vec<String>) {
         };
         for later in views[index + 1..].iter().filter(|later| !later.clients.is_empty() && shares(later)) {
             warnings.push(format!(
-                "view {} takes everybody on its listeners, clients of view {} too: put {0} behind it",
+                "view {0} matches all clients of its listeners, also those of view {1}: put view {0} after view {1}",
                 view.name, later.name
             ));
         }
@@ -162,7 +162,7 @@ fn upstreams(config: &Config, warnings: &mut Vec<String>) {
         let nearby = local_networks().iter().any(|local| local.contains(server.address.ip()));
         if upstream.trust_ad && !server.validate && !server.protocol.is_encrypted() && !nearby {
             warnings.push(format!(
-                "trust_ad believes the AD bit of {server}, which anybody on the way can set: ask over TLS"
+                "trust_ad trusts the AD bit of {server}, which anybody on the path can set: ask over TLS"
             ));
         }
     }
@@ -194,8 +194,7 @@ const FOR_OTHERS: u32 = 0o007;
 fn useless_keys(config: &Config, raw: &Top, warnings: &mut Vec<String>) {
     useless_cache_keys(config, &raw.cache, warnings);
     if config.tls.is_some() && !config.listen.iter().any(|listen| listen.protocol.is_encrypted()) {
-        warnings
-            .push("tls.certificate is shown nowhere: add a listener of tls://, https:// or quic://".into());
+        warnings.push("tls.certificate has no effect: add a listener of tls://, https:// or quic://".into());
     }
     for view in raw.view.iter().map(|view| view.get_ref()).filter(|view| !view.dns64) {
         if view.prefixes.is_some() || view.rule.values().iter().any(|value| !value.is_empty()) {

@@ -1,4 +1,4 @@
-//! What the loop tells of the server.
+//! Answers of the loop to questions about the server.
 
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ impl<S: Service> Daemon<S> {
         readings.push(Metric::counter("reloads", "Reloads that succeeded", self.reloads));
         readings.push(Metric::counter(
             "reload_failures",
-            "Reloads that failed, after which the old configuration went on",
+            "Reloads that failed, so that the old configuration stayed in force",
             self.reload_failures,
         ));
         if let Some(tap) = &self.tap {

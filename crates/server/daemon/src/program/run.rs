@@ -224,7 +224,7 @@ impl<S: Service> Daemon<S> {
             }
             Err(error) => {
                 self.reload_failures += 1;
-                let message = format_args!("the old configuration goes on: {error}");
+                let message = format_args!("the old configuration stays in force: {error}");
                 self.log.event(Level::Error, "reload", message, &[]);
             }
         }

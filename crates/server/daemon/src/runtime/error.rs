@@ -67,9 +67,14 @@ impl fmt::Display for ServerError {
             }
             Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Self::Xdp(device, error) => {
-                write!(f, "xdp.devices '{device}': {error}; without the name its datagrams go by sockets")
+                write!(
+                    f,
+                    "xdp.devices '{device}': {error}; without this device, dns64d uses its sockets there"
+                )
             }
-            Self::Upstream(address, error) => write!(f, "no way to upstream server {address}: {error}"),
+            Self::Upstream(address, error) => {
+                write!(f, "cannot open a socket to upstream server {address}: {error}")
+            }
             Self::Files(error) => write!(
                 f,
                 "cannot open all sockets: {error}; raise the limit (ulimit -n) or lower threads or upstream.ports"

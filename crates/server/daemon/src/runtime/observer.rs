@@ -1,4 +1,4 @@
-//! Who watches the messages: dnstap, and the log of queries.
+//! The observers of messages: dnstap, and the log of queries.
 
 use std::net::SocketAddr;
 
@@ -66,17 +66,15 @@ impl Observer {
                 (number, Level::Info, "upstream-up", "an upstream server answers again")
             }
             Notice::Loop(number) => {
-                let words = "an upstream server asks us what we ask it; it is left out until the next reload";
+                let words = "an upstream server forwards to dns64d (a loop); the server is left out until the next reload";
                 (number, Level::Error, "loop", words)
             }
             Notice::Guessing(number) => {
-                let words =
-                    "somebody guesses answers of an upstream server; for a minute it is asked over TCP alone";
+                let words = "somebody guesses answers of an upstream server; for a minute, the server is asked over TCP only";
                 (number, Level::Warning, "guessing", words)
             }
             Notice::SpellingChanged(number) => {
-                let words =
-                    "an upstream server does not repeat the spelling of names, which is random no longer";
+                let words = "an upstream server does not repeat the letter case of names; its queries have random case no longer";
                 (number, Level::Info, "spelling", words)
             }
             Notice::Full => {

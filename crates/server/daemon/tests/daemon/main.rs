@@ -134,7 +134,7 @@ fn a_reload_is_whole_or_nothing() {
     assert!(status.contains("reloads          1\nreload_failures  2\n"), "{status}");
     assert!(status.contains("log_level        warning\n"), "{status}");
     let (_, log) = program.finish();
-    assert!(log.contains("the old configuration goes on: thirteen threads"), "{log}");
+    assert!(log.contains("the old configuration stays in force: thirteen threads"), "{log}");
     assert!(log.contains("a reload does not change cpus, log.format: new values count"), "{log}");
     assert!(!log.contains("event=stopped"), "{log}");
 }

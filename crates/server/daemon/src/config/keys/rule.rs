@@ -16,20 +16,20 @@ words!(Option<Style> { "cname" => Some(Style::Cname), "answer" => Some(Style::An
 words!(PrefixChoice { "all" => Self::All, "rotate" => Self::Rotated });
 
 keys! {
-    /// The least that must be written is `upstreams`.
+    /// Only `upstreams` must be written.
     "" Top {
-        /// Where clients ask: ADDRESS:PORT over UDP and TCP, `tls://`, `https://` and `quic://` before it for
-        /// DNS over TLS, HTTPS and QUIC. An IPv6 address takes IPv6 only. Without a port it is 53, 853, 443,
-        /// 853; port 0 takes a free one.
+        /// The addresses at which dns64d listens. ADDRESS:PORT is UDP and TCP. `tls://`, `https://` and
+        /// `quic://` before the address mean DNS over TLS, HTTPS and QUIC. A listener with an IPv6 address
+        /// accepts IPv6 only. Without a port, the port is 53, 853, 443 or 853, in this order. Port 0 takes a
+        /// free port.
         listen: Texts = &["[::]:53", "0.0.0.0:53"] => { what: "listeners" };
-        /// The resolvers that are asked: ADDRESS over UDP (TCP where an answer is truncated),
-        /// `tcp://ADDRESS`, `tls://ADDRESS#NAME`, `https://ADDRESS/PATH#NAME`, `quic://ADDRESS#NAME`. NAME is
-        /// what the certificate must be for, the address where it is left out; PATH is `/dns-query` where it
-        /// is left out.
+        /// The resolvers that dns64d asks: ADDRESS over UDP (TCP where an answer is truncated),
+        /// `tcp://ADDRESS`, `tls://ADDRESS#NAME`, `https://ADDRESS/PATH#NAME`, `quic://ADDRESS#NAME`. The
+        /// certificate must be for NAME, by default the address. PATH is `/dns-query` by default.
         upstreams: Option<Texts> => {
             what: "servers", otherwise: NEEDED, example: r#"["192.0.2.1", "[2001:db8::53]:53"]"#
         };
-        /// The NAT64's prefixes (RFC 6052); `dns64.spread` says what several mean.
+        /// The NAT64's prefixes (RFC 6052); with several prefixes, `dns64.spread` selects those of an answer.
         prefixes: Texts = &["64:ff9b::/96"] => { what: "prefixes" };
         /// Who may ask; all others are REFUSED over UDP, and may not connect. Global addresses of your own
         /// network must be named here.
@@ -42,7 +42,7 @@ keys! {
         threads: Number<usize, 0, 1024> = 0 => { at_start: true };
         /// Threads that serve clients over TCP, TLS, HTTPS and QUIC; 0 means one for each processor.
         stream_threads: Number<usize, 0, 64> = 0 => { at_start: true };
-        /// The processors that threads are pinned to in turn; none leaves them free.
+        /// The processors to which the threads are bound in turn. An empty list binds no thread.
         cpus: Vec<Number<usize, 0, 1023>> = [] => { at_start: true };
     }
     with {
@@ -65,12 +65,12 @@ keys! {
 }
 
 keys! {
-    /// The DNS64 rule (RFC 6147), for everybody whose view does not say otherwise.
+    /// The DNS64 rule (RFC 6147), for all clients. A view may override each key.
     "[dns64]" Rule {
         /// AAAA records in these ranges count as absent (RFC 6147 5.1.4).
         exclude: Option<Texts> => { what: "IPv6 ranges", value: r#"["::ffff:0:0/96"]"# };
-        /// What follows an AAAA query that failed: synthesize from A (RFC 6147 5.1.2, 5.1.3), or fail, so
-        /// that dual-stack sites stay native.
+        /// What dns64d does after a AAAA query has failed: synthesize from A (RFC 6147 5.1.2, 5.1.3), or
+        /// fail, so that clients of dual-stack sites do not use the NAT64.
         on_aaaa_error: Option<Choice<OnAaaaError>> => { value: r#""synthesize""# };
         /// Synthesize for clients that set CD without DO, which say that they validate (RFC 6147 5.5).
         synthesize_with_cd: Option<bool> => { value: "false" };
@@ -79,15 +79,17 @@ keys! {
         /// PTR questions for addresses under a prefix (RFC 6147 5.3.1): a CNAME to the in-addr.arpa name, an
         /// answer in its place, or off.
         ptr: Option<Choice<Option<Style>>> => { value: r#""cname""# };
-        /// Where there are several prefixes: all of them in every answer (RFC 6147 5.2), or one, another at
-        /// each turn.
+        /// With several prefixes: "all" of them in every answer (RFC 6147 5.2), or one in each answer, in
+        /// turn ("rotate").
         spread: Option<Choice<PrefixChoice>> => { value: r#""all""# };
-        /// Nothing is synthesized for these domains and below them; it counts before `always`.
+        /// Nothing is synthesized for these domains and below them. A name in both `never` and `always`
+        /// counts as in `never`.
         never: Option<Texts> => { what: "domains", value: "[]", example: r#"["native.example"]"# };
         /// For these domains and below them AAAA records count as absent, so that all clients go through the
         /// NAT64.
         always: Option<Texts> => { what: "domains", value: "[]", example: r#"["broken-ipv6.example"]"# };
-        /// IPv4 ranges with a prefix of their own, or "none"; the longest match counts (RFC 6147 5.2).
+        /// IPv4 ranges with a prefix of their own, or "none" for no synthesis; the longest match counts (RFC
+        /// 6147 5.2).
         map: Option<BTreeMap<String, Text>> => {
             value: "{}", example: r#"{ "10.0.0.0/8" = "2001:db8:64::/96", "192.168.0.0/16" = "none" }"#
         };
@@ -95,17 +97,18 @@ keys! {
 }
 
 keys! {
-    /// What one network of clients is given. The first view that takes a client counts; the view `default` of
-    /// the keys outside takes the rest. Beside these keys, a view takes every key of `[dns64]`, which then
-    /// counts in its place.
+    /// Settings for one network of clients. A client belongs to the first view that matches both its address
+    /// and the listener. A client that no view matches has the settings outside the views, under the name
+    /// `default`. A view may also have every key of `[dns64]`: for its clients, this value replaces the one
+    /// of `[dns64]`.
     "[[view]]" View: Rule {
-        /// Its name in statistics and logs.
+        /// The name of the view in statistics and logs.
         name: Option<Text> => { what: "a name", otherwise: NEEDED, example: r#""guests""# };
-        /// The clients that it takes.
+        /// The addresses of the clients.
         clients: Option<Texts> => { what: "ranges", otherwise: "everybody", example: r#"["fd00:1::/48"]"# };
-        /// The listeners that they ask on, each as it stands in `listen`.
+        /// The listeners at which the clients ask, each written as in `listen`.
         listeners: Option<Texts> => { what: "listeners", otherwise: "all", example: r#"["[::]:53"]"# };
-        /// Whether anything is synthesized at all.
+        /// Whether addresses are synthesized for these clients.
         dns64: bool = true;
         /// The NAT64's prefixes for these clients.
         prefixes: Option<Texts> => { what: "prefixes", otherwise: "as outside", example: r#"["2001:db8:64::/96"]"# };

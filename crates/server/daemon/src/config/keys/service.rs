@@ -1,4 +1,4 @@
-//! Keys of what surrounds the server.
+//! Keys of clients, limits, AF_XDP, TLS, control, metrics, log, dnstap and the process.
 
 use toml::Spanned;
 
@@ -14,19 +14,22 @@ words!(Level {
 words!(Format { "text" => Self::Text, "json" => Self::Json });
 
 keys! {
-    /// What clients are told beside the answer.
+    /// EDNS options in answers to clients.
     "[clients]" Clients {
         /// Give server cookies to clients that send theirs (RFC 7873, RFC 9018).
         cookies: bool = true;
-        /// Say in an EDNS option why an answer is what it is (RFC 8914).
+        /// Give the reason of failures, stale answers and synthesized addresses (Extended DNS Errors, RFC
+        /// 8914).
         extended_errors: bool = true;
     }
 }
 
 keys! {
-    /// Bounds on what clients can make the server do.
+    /// Limits of the resources that clients can use.
     "[limits]" Limits {
-        /// Lookups in flight for each thread, and so many queries that wait for them; above, the oldest goes.
+        /// Lookups in flight for each thread, and as many queries that wait for lookups. Above the limit,
+        /// dns64d gives up a lookup whose last attempt is old, or a query of the network with the most
+        /// waiting queries.
         in_flight: Number<usize, 1, 65_535> = 16_384;
         /// The largest UDP answer, and the size announced to clients (RFC 9715).
         udp_payload_octets: Number<u16, 512, 4096> = 1232;
@@ -34,17 +37,19 @@ keys! {
         /// at all. When a limit is reached, a new connection ends the one that has been idle for the longest
         /// time, of the client that holds the most.
         connections: Number<usize, 0, 65_535> = 1024;
-        /// The same for one network of clients, /24 of IPv4 or /56 of IPv6.
+        /// Connections of one network of clients (/24 of IPv4, /56 of IPv6) over TCP, and as many again over
+        /// TLS, HTTPS and QUIC together.
         connections_per_network: Number<usize, 1, 65_535> = 512;
-        /// The same for one address of IPv4 or one /64 of IPv6.
+        /// Connections of one address of IPv4 or one /64 of IPv6 over TCP, and as many again over TLS, HTTPS
+        /// and QUIC together.
         connections_per_address: Number<usize, 1, 65_535> = 128;
-        /// Handshakes of TLS and QUIC that one network of clients may begin in a second; twice as many at
-        /// once.
+        /// Handshakes of TLS and QUIC that one network of clients may begin in a second. A burst may have
+        /// twice as many.
         handshakes_per_second: Number<u32, 1, 1_000_000> = 100;
         /// Queries of one connection in progress.
         pipelined: Number<usize, 1, 1024> = 64;
-        /// A connection without a query for so long is closed; earlier when more than half of `connections`
-        /// are taken, after a tenth of this time when all are.
+        /// A connection without a query for this time is closed. When more than half of `connections` are in
+        /// use, the time shrinks, down to a tenth when all are in use.
         idle_ms: Number<u64, 100, 3_600_000> = 10_000;
         /// Queries of one network of clients (/24 of IPv4, /56 of IPv6) over UDP, and as many again over TCP,
         /// TLS, HTTPS and QUIC together. Above the limit, the latter are not answered.
@@ -54,28 +59,29 @@ keys! {
             otherwise: "twice `queries_per_second`", example: "2000"
         };
         /// Every n-th query above the limit over UDP is answered with TC, so that clients with true addresses
-        /// come by TCP; 0 drops all.
+        /// can use TCP. 0 drops all of them.
         slip: Option<Spanned<Number<u32, 0, 1000>>> => { otherwise: "2", example: "2" };
     }
 }
 
 keys! {
-    /// UDP past the kernel's stack (AF_XDP). It needs capabilities at the start, and the stack's firewall
-    /// rules do not see these datagrams.
+    /// UDP without the kernel's network stack (AF_XDP). AF_XDP needs capabilities at the start, and the
+    /// firewall rules of the host do not see these datagrams.
     "[xdp]" Xdp {
-        /// The network devices whose datagrams go past the stack. Each must carry Ethernet and no other XDP
-        /// program.
+        /// The network devices whose UDP datagrams bypass the stack. Each must carry Ethernet and no other
+        /// XDP program.
         devices: Texts = &[] => { what: "devices", example: r#"["eth0"]"#, at_start: true };
-        /// Ask upstream servers of UDP that way, too, while the route to them leads over one of the devices.
+        /// Use AF_XDP for upstream servers over UDP, too, while the route to them leads over one of the
+        /// devices.
         upstreams: bool = true;
-        /// Have the program on the device repeat an answer of the cache, until a TTL in it would be less by a
-        /// second.
+        /// Let the XDP program on the device repeat an answer from the cache, until a TTL in the answer would
+        /// be less by a second.
         repeat: bool = true;
     }
 }
 
 keys! {
-    /// What listeners of tls://, https:// and quic:// show. Files are read again at a reload.
+    /// The certificate of the listeners tls://, https:// and quic://. A reload reads the files again.
     "[tls]" Tls {
         /// A PEM file of the certificate, followed by the intermediate authorities.
         certificate: Option<Text> => {
@@ -89,9 +95,9 @@ keys! {
 }
 
 keys! {
-    /// Orders from `dns64d control`.
+    /// The socket for `dns64d control`.
     "[control]" Control {
-        /// The Unix socket; who may write to it may give orders.
+        /// The Unix socket. Everybody who may write to the socket may give commands.
         socket: Option<Text> => {
             what: "a path", otherwise: "none", example: r#""/run/dns64d/control""#, at_start: true
         };
@@ -101,7 +107,7 @@ keys! {
 keys! {
     /// Metrics for Prometheus, by HTTP at /metrics.
     "[metrics]" Metrics {
-        /// ADDRESS:PORT; whoever reaches it may read.
+        /// ADDRESS:PORT. Everybody who can reach the address can read the metrics.
         listen: Option<Text> => {
             what: "an address", otherwise: "none", example: r#""127.0.0.1:9153""#, at_start: true
         };
@@ -111,26 +117,26 @@ keys! {
 keys! {
     /// What is written to stderr.
     "[log]" Log {
-        /// What weighs less is left out.
+        /// Messages below this level are left out.
         level: Choice<Level> = Level::Info;
         /// Lines of `key=value`, or of JSON.
         format: Choice<Format> = Format::Text => { at_start: true };
-        /// Log every query: for a search of faults, not for good.
+        /// Log every query. Use this to search for a fault, not permanently.
         queries: bool = false;
     }
 }
 
 keys! {
-    /// Messages as dnstap, over a Frame Streams socket. What the receiver does not take in time is lost and
-    /// counted.
+    /// Messages as dnstap, over a Frame Streams socket. Messages that the receiver does not take in time are
+    /// lost and counted.
     "[dnstap]" Dnstap {
         /// The Unix socket of the receiver.
         socket: Option<Text> => {
             what: "a path", otherwise: NEEDED, example: r#""/run/dnstap.sock""#, at_start: true
         };
-        /// Record what clients ask and are answered.
+        /// Record the queries of clients, and the answers to them.
         clients: bool = true => { at_start: true };
-        /// Record what upstream servers are asked and answer.
+        /// Record the queries to upstream servers, and their answers.
         upstreams: bool = false => { at_start: true };
         /// The name of this server in the records.
         identity: Text = "dns64d" => { what: "a name", at_start: true };
@@ -138,12 +144,12 @@ keys! {
 }
 
 keys! {
-    /// What the process gives up when its sockets are open.
+    /// Privileges that the process gives up after the start.
     "[process]" Process {
-        /// The user to become.
+        /// The user to which the process changes.
         user: Option<Text> => { what: "a name", otherwise: "as it was started", example: r#""dns64d""#, at_start: true };
-        /// Give up files, programs and system calls that are not needed (landlock, seccomp), where the kernel
-        /// can.
+        /// Give up access to files, programs and system calls that are not needed (landlock, seccomp), if the
+        /// kernel supports it.
         sandbox: bool = true => { at_start: true };
     }
 }

@@ -190,17 +190,17 @@ fn of_views() {
         ("[[view]]\nname = 'a'\nmap = { x = 'none' }", "4: view[0].map.x: not an address range"),
         (
             "[[view]]\nname = 'a'\n[[view]]\nname = 'b'\nclients = ['10.0.0.0/8']",
-            "4: view[1]: views above it take all its clients: move it up, or take it out",
+            "4: view[1]: earlier views match all its clients: move this view up, or remove it",
         ),
         (
             "[[view]]\nname = 'a'\nclients = ['10.0.0.0/8', '::/0']\n\
              [[view]]\nname = 'b'\nclients = ['10.0.0.0/16', '2001:db8::/32']",
-            "5: view[1]: views above it take all its clients",
+            "5: view[1]: earlier views match all its clients",
         ),
         (
             "[[view]]\nname = 'a'\nlisteners = ['[::]:53']\n[[view]]\nname = 'b'\nlisteners = ['0.0.0.0']\n\
              [[view]]\nname = 'c'\nclients = ['10.0.0.0/8']",
-            "8: view[2]: views above it take all its clients",
+            "8: view[2]: earlier views match all its clients",
         ),
     ]);
 }

@@ -34,14 +34,14 @@ fn harmful_configurations_are_warned_about() {
         ("[[view]]\nname = 'v'\nclients = ['192.0.2.0/24']", "view v: clients 192.0.2.0/24 are REFUSED: add"),
         (
             "[[view]]\nname = 'v'\nlisteners = ['[::]:53']\n[[view]]\nname = 'w'\nclients = ['10.0.0.0/8']",
-            "view v takes everybody on its listeners, clients of view w too: put v behind it",
+            "view v matches all clients of its listeners, also those of view w: put view v after view w",
         ),
         (
             "[[view]]\nname = 'v'\nclients = ['10.0.0.0/8']\ndns64 = false\nptr = 'off'",
             "view v: its DNS64 keys have no effect with dns64 = false",
         ),
         ("[[forward]]\ndomains = ['.']\nupstreams = ['192.0.2.2']", "forward of '.' takes every question"),
-        ("[upstream]\ntrust_ad = true", "trust_ad believes the AD bit of 192.0.2.1:53, which anybody"),
+        ("[upstream]\ntrust_ad = true", "trust_ad trusts the AD bit of 192.0.2.1:53, which anybody"),
         ("[upstream]\ndeadline_ms = 1000", "upstream.deadline_ms leaves no time to ask for A"),
         ("[limits]\nconnections = 0", "limits.connections 0 leaves no way for answers"),
         ("[cache]\nsize_mib = 0\nstale = true", "cache.stale has no effect without a cache"),
@@ -66,7 +66,7 @@ fn files_open_to_all_or_without_a_use_are_warned_about() {
     assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
     assert!(config.warnings[0].contains("open.pem is open to every user"), "{:?}", config.warnings);
     for (text, expected) in [
-        ("[tls]\ncertificate = 'certificate.pem'\nkey = 'key.pem'", "tls.certificate is shown nowhere"),
+        ("[tls]\ncertificate = 'certificate.pem'\nkey = 'key.pem'", "tls.certificate has no effect"),
         ("[upstream]\nroots = 'certificate.pem'", "upstream.roots has no effect"),
     ] {
         let config = home.read(&format!("upstreams = ['192.0.2.1']\n{text}")).unwrap();

@@ -27,8 +27,8 @@ pub(super) fn readings(all: &[Arc<Counts>]) -> Vec<Metric> {
     let sum =
         |field: fn(&Counts) -> &AtomicU64| all.iter().map(|one| field(one).load(Ordering::Relaxed)).sum();
     vec![
-        Metric::counter("xdp_received", "Datagrams that came past the stack", sum(|c| &c.received)),
-        Metric::counter("xdp_sent", "Datagrams that left past the stack", sum(|c| &c.sent)),
+        Metric::counter("xdp_received", "Datagrams received by AF_XDP", sum(|c| &c.received)),
+        Metric::counter("xdp_sent", "Datagrams sent by AF_XDP", sum(|c| &c.sent)),
         Metric::counter(
             "xdp_by_socket",
             "Answers and queries that a socket sent because no ring had room or they were too long for a frame",
@@ -36,7 +36,7 @@ pub(super) fn readings(all: &[Arc<Counts>]) -> Vec<Metric> {
         ),
         Metric::counter(
             "xdp_damaged",
-            "Datagrams past the stack with a wrong checksum, dropped",
+            "Datagrams received by AF_XDP with a wrong checksum, dropped",
             sum(|c| &c.damaged),
         ),
         Metric::counter("xdp_dropped", "Datagrams dropped because a ring was full", sum(|c| &c.dropped)),

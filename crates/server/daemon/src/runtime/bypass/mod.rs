@@ -1,9 +1,8 @@
 //! Datagrams past the kernel's stack, by AF_XDP: the devices, what they take, and who watches that it stays
 //! right.
 //!
-//! Every address and port has its ordinary UDP socket as well. Whatever the way past the stack does not carry
-//! goes by it: other devices, a next hop that is not known yet, answers that do not fit into a frame, a full
-//! ring.
+//! Every address and port has its ordinary UDP socket as well. The socket carries what AF_XDP does not: other
+//! devices, a next hop that is not known yet, answers that do not fit into a frame, a full ring.
 
 mod counts;
 mod queries;
@@ -156,7 +155,7 @@ fn open_device(
     }
     let copies = if zero_copy { "zero copy" } else { "copying" };
     let words = format_args!(
-        "datagrams go past the stack: {} mode, {copies}, receive queues: {queues}, threads: {threads}",
+        "AF_XDP is in use: {} mode, {copies}, receive queues: {queues}, threads: {threads}",
         bypass.mode()
     );
     log.event(Level::Info, "xdp", words, &[("device", &name)]);
