@@ -1,4 +1,4 @@
-//! The compiler, and what is wrong where it does not compile.
+//! The compiler clang, and what is missing or wrong if it does not compile.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -4,9 +4,9 @@
 //! `$OUT_DIR/objects.rs`. Headers that several crates include stand in `crates/sys/bpf`; Cargo hands that
 //! directory to a build script as `DEP_SEXTANT_SYS_INCLUDE`.
 //!
-//! Without clang or libbpf's headers the crates build all the same, and `sys::bpf::available()` says what is
-//! missing; with `SEXTANT_REQUIRE=1`, as in CI, the build ends there. A program that clang does not accept
-//! always ends the build, with what clang says.
+//! Without clang or libbpf's headers the crates are built without the programs, and `sys::bpf::available()`
+//! says what is missing; with `SEXTANT_REQUIRE=1`, as in CI, the build ends there. A program that clang does
+//! not accept always ends the build, with what clang says.
 #![forbid(unsafe_code)]
 
 mod clang;

@@ -1,7 +1,7 @@
-//! What may be spent on the names of one message.
+//! A limit for the work on the names of one message.
 //!
-//! A name takes two octets where it is written as a pointer, and up to 127 labels to read. Whoever compares
-//! names with names would work for a thousand times longer on a message that is made for it than on others.
+//! A name takes two octets where it is written as a pointer, and up to 127 labels to read. A message can be
+//! made so that comparing its names takes a thousand times longer than with other messages.
 
 /// Steps for a message of any length: 16 links and their names cost less.
 const STEPS_FREE: usize = 512;

@@ -1,7 +1,7 @@
 //! What a DNS64 server does with a reply (RFC 6147 5).
 //!
 //! [`next_step`] looks at the reply to the AAAA query; [`synthesize`] writes the answer from the reply to the
-//! A query. Of an answer section, only the chain of the question counts ([`crate::chain`]).
+//! A query. Only the records of the question's chain count in an answer section ([`crate::chain`]).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

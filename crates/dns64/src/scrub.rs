@@ -1,7 +1,7 @@
-//! A reply without what does not belong to its question (RFC 5452 6, RFC 2181 5.4.1).
+//! Removes records that do not belong to the question from a reply (RFC 5452 6, RFC 2181 5.4.1).
 //!
-//! A server may add records that nobody asked for; an attacker who can make it do so must gain nothing by
-//! them.
+//! A server may add records that nobody asked for. An attacker who can make a server add records must gain
+//! nothing.
 
 mod plan;
 #[cfg(test)]

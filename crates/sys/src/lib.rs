@@ -1,7 +1,7 @@
 //! Sockets, AF_XDP, BPF loading, links and namespaces, clocks, processors, processes and privileges:
-//! everything that needs a system call of its own. It knows neither a Measurer nor a DNS server.
+//! everything that needs a system call of its own. The crate knows neither a Measurer nor a DNS server.
 //!
-//! This is the only crate with `unsafe` code; each block says why it is sound. What it offers is safe to use.
+//! This is the only crate with `unsafe` code; each block says why it is sound. The public interface is safe.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod bpf;

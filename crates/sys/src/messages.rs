@@ -1,4 +1,4 @@
-//! What the kernel has said (`/dev/kmsg`, Documentation/ABI/testing/dev-kmsg in the kernel).
+//! The messages of the kernel (`/dev/kmsg`, Documentation/ABI/testing/dev-kmsg in the kernel).
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};

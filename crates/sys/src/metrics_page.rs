@@ -1,7 +1,7 @@
 //! A very small HTTP server for one page, in a thread of its own.
 //!
-//! It hears some connections at once and gives each two seconds; one more ends the oldest. Whatever comes
-//! costs no more than that, and the threads that answer or send queries never meet it.
+//! The server holds a bounded number of connections, each for two seconds at most; a further connection ends
+//! the oldest. No client can cost more, and the server never delays the threads that answer or send queries.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

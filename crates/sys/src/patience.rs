@@ -1,4 +1,4 @@
-//! Waiting for what a process that is just ending still holds.
+//! Waits for resources that an ending process still holds.
 
 use std::thread;
 use std::time::Duration;

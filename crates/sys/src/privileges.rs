@@ -1,4 +1,4 @@
-//! What the process gives up once its sockets are open: its user, its capabilities, the way back.
+//! The process gives up its user, its capabilities and the means to regain them, when its sockets are open.
 
 use std::ffi::{CStr, CString};
 use std::io;

@@ -1,4 +1,4 @@
-//! What a child process is told between fork and exec.
+//! Settings of a child process between fork and exec.
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,4 @@
-//! How much a client network may ask: a token bucket for each.
+//! The rate limit of each network of clients: a token bucket.
 //!
 //! The table has a fixed size and is shared by all threads without a lock. A network is counted as long as
 //! its entry stays, and the emptiest bucket is the last to give its place to another network. Two threads

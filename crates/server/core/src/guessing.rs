@@ -1,4 +1,4 @@
-//! What somebody off the path must guess to have a forged answer taken (RFC 5452), in numbers.
+//! How many values an attacker off the path must guess so that a forged answer is accepted (RFC 5452).
 
 /// IDs of a query.
 const IDS: f64 = 65_536.0;

@@ -1,8 +1,8 @@
 //! The DNS64 forwarder dns64d as a state machine without sockets, files, threads or clock.
 //!
-//! A client's message takes this way: `screen` -> `buckets`, `cookies` -> `local` -> view -> `cache` ->
-//! `inflight` -> `upstreams` -> [`dns64::rule`] -> `answer`. `machine` leads the message that way. The caller
-//! tells the machine the time, hands it the octets, and sends what it writes.
+//! A client's message passes these modules: `screen` -> `buckets`, `cookies` -> `local` -> view -> `cache` ->
+//! `inflight` -> `upstreams` -> [`dns64::rule`] -> `answer`. `machine` calls them in this order. The caller
+//! passes the time and the octets to the machine, and sends the octets that the machine writes.
 #![forbid(unsafe_code)]
 
 pub mod answer;

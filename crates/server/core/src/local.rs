@@ -1,4 +1,5 @@
-//! What is answered without asking: names whose records the RFCs give, and ANY over UDP.
+//! Questions that are answered without an upstream server: names whose records the RFCs give, and ANY over
+//! UDP.
 //!
 //! | name | answer |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Policy: which client messages become queries, and what the others are told.
+//! Policy: which messages of clients become queries, and how the others are answered.
 
 use std::net::SocketAddr;
 

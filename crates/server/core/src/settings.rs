@@ -1,5 +1,4 @@
-//! What a [`crate::machine::Machine`] is told at its start. The configuration file becomes this after every
-//! check.
+//! The settings of a [`crate::machine::Machine`], made from the configuration file after all checks.
 
 use std::net::IpAddr;
 use std::sync::Arc;

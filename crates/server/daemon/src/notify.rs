@@ -1,4 +1,4 @@
-//! What the service manager is told (sd_notify(3)): ready, reloading, stopping, still alive.
+//! Messages to the service manager (sd_notify(3)): ready, reloading, stopping, still alive.
 
 use std::ffi::OsString;
 use std::io;

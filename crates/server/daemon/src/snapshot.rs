@@ -1,4 +1,4 @@
-//! The state of a running server at one moment, for those who print it: the metrics and the control socket.
+//! The state of a running server at one moment, for the metrics and the control socket.
 
 use server_core::cache::CacheCounts;
 use server_core::stats::{Counter, Stats};

@@ -1,4 +1,4 @@
-//! Whom the owner lets in.
+//! The owner's decision whether a client may connect.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What the owner hands in and gets back.
+//! The messages between the owner and the side threads.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, UdpSocket};

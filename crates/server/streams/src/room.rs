@@ -1,4 +1,4 @@
-//! The side threads, and the ways into them.
+//! The side threads, and the channels into them.
 
 use std::io;
 use std::sync::Arc;

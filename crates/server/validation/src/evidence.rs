@@ -1,9 +1,9 @@
-//! What of a reply is shown to the validator, and what is not.
+//! Selects the records of a reply that the validator sees.
 //!
 //! The validator looks for the keys of whatever zone a signature names, and takes the state of that zone for
 //! the state of what is signed: a signature "of" an unsigned zone would make forged records insecure instead
-//! of bogus. It also remembers that a signature was good for longer than that lasts. So the rules of RFC 4035
-//! 5.3.1 that need no key are applied here, before it sees anything.
+//! of bogus. The validator also remembers a good signature for longer than the signature is valid. The rules
+//! of RFC 4035 5.3.1 that need no key are therefore applied here, before the validator sees the records.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The side thread, and the ways into it.
+//! The side thread, and the channels into it.
 
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What is made of a verdict: the answer that the owner gets.
+//! Makes the answer for the owner from a verdict.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! The way to the upstream servers: a room of streams whose answers are awaited.
+//! The client for the upstream servers: side threads of `streams` whose answers are awaited.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! The frame that answers another one: back the way it came, with the same VLAN tags.
+//! The frame that answers another one: back to the sender, with the same VLAN tags.
 
 use std::net::{IpAddr, SocketAddr};
 

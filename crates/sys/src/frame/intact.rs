@@ -1,4 +1,4 @@
-//! Whether what a frame carries came as it was sent.
+//! Checks whether a frame arrived undamaged (checksums).
 
 use super::{UDP_OCTETS, fold, has_valid_checksums, parse, sum, word};
 

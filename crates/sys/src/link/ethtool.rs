@@ -1,4 +1,4 @@
-//! What only a device's driver can tell (the ethtool ioctl, `linux/ethtool.h`).
+//! Properties that only the driver of a device knows (the ethtool ioctl, `linux/ethtool.h`).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

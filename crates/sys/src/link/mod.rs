@@ -1,4 +1,4 @@
-//! Network devices, and the way to a server: what frames that bypass the stack must know.
+//! Network devices, and the route to a server, for frames that bypass the stack.
 //!
 //! Everything is looked up in the network namespace of the calling thread, by netlink and ioctl alone: files
 //! under `/sys/class/net` show the namespace in which `/sys` was mounted.

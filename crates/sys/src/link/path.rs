@@ -1,4 +1,4 @@
-//! Which way frames to a server go: device, addresses, next hop.
+//! The route of frames to a server: device, addresses, next hop.
 
 use std::fmt;
 use std::io;

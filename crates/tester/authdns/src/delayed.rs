@@ -1,4 +1,4 @@
-//! What has to wait: a bounded queue in the order of time.
+//! Delayed answers: a bounded queue in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

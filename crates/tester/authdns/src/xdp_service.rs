@@ -1,5 +1,6 @@
 //! A server on AF_XDP: datagrams to its addresses come in by the rings of a device and are answered by the
-//! same ring. What is no plain datagram, and what comes on a queue without a ring, is left to the stack.
+//! same ring. Frames that are no plain datagrams, and frames on a queue without a ring, are left to the
+//! stack.
 
 use std::io;
 use std::net::SocketAddr;

@@ -2,8 +2,8 @@
 //! asks it.
 //!
 //! RFC 8219 9.2.1 leaves the AuthDNS a quarter of the timeout for each answer. The self-test certifies that
-//! beforehand; this looks again in every trial, a few times a second. What has not arrived by then cannot be
-//! laid at the server's door.
+//! beforehand; the probe checks this again in every trial, a few times a second. If the AuthDNS is late, a
+//! failure at that time cannot be blamed on the server.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! How much a measurement says on standard error: chosen once for the whole program, before anything is said.
+//! How much a measurement says on standard error: chosen once for the whole program, before the first
+//! message.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! Plans that become trials that become a record.
+//! Turns plans into trials, and trials into a record.
 //!
 //! [`Tester`] runs one trial and knows what the machine's counters said of it; [`Certification`] certifies
 //! the Tester; [`bench`](run) repeats the search and keeps the [`Results`](record::Results) on disk after

@@ -1,7 +1,6 @@
-//! What others use of this machine's processors while a trial runs, ten times a second.
+//! Reads, ten times a second, how much of the processors other programs use while a trial runs.
 //!
-//! The totals of a trial say that there was load, not when. A failure may be the load's only where both
-//! coincide.
+//! The totals of a trial show that there was load, not when. A load explains a failure only if both coincide.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,4 +1,4 @@
-//! What a bench will do: presets, and how long it takes.
+//! The plan of a bench: presets, and the expected duration.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whether a server answers at all, before queries are poured on it.
+//! Checks that a server answers at all, before a trial sends queries at a rate.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};

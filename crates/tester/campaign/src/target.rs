@@ -1,4 +1,4 @@
-//! Whom a trial asks, and the AuthDNS behind it.
+//! The server that a trial asks, and the AuthDNS behind the server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What others may watch of a measurement while it runs. Nobody who looks ever makes the Measurer wait.
+//! The state of a running measurement for other threads. A reader never makes the Measurer wait.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What a person sees of certificates: `--certificates`, and the lists of `sextant selftest`.
+//! Certificates on the command line: `--certificates`, and the lists of `sextant selftest`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

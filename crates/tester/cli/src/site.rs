@@ -1,4 +1,4 @@
-//! Where both halves of the Tester are, and how they work: `--path`, `--auth-io`.
+//! The path and the back-ends of both halves of the Tester: `--path`, `--auth-io`.
 
 use clap::Args;
 use measurer::transport::Backend;

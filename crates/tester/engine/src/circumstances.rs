@@ -1,4 +1,5 @@
-//! What befell a trial beside the queries and answers that the Measurer counted, and which answers count.
+//! Circumstances of a trial besides the queries and answers that the Measurer counted, and the rule of which
+//! answers count.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! The pure core of the Measurer.
 //!
-//! A query walks workload, pacer, transport, matcher, stats, trial verdict, search, record. All rooms but the
-//! transport are here: they are told the time and handed the bytes, so that the same code runs on sockets and
-//! in a simulation.
+//! A query passes the stages workload, pacer, transport, matcher, stats, verdict, search, record. All stages
+//! but the transport are in this crate. The caller passes the time and the octets, so that the same code runs
+//! on sockets and in a simulation.
 #![forbid(unsafe_code)]
 
 pub mod checklist;

@@ -1,4 +1,4 @@
-//! What a reply is worth: is it the right answer to the query whose question it repeats?
+//! Decides whether a reply is the right answer to the query whose question the reply repeats.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,9 +1,9 @@
 //! When the n-th query is due.
 //!
-//! The schedule is absolute: it is never spread again after a delay and never reset (Lencse and Pivoda,
+//! The schedule is absolute: late queries do not move the instants of later queries (Lencse and Pivoda,
 //! *Checking and Increasing the Accuracy of the Dns64perf++ Measurement Tool*, show what happens to testers
-//! that do), and it never waits for an answer. Only a closed loop ([`Model::is_closed`]) has no schedule:
-//! there the answers set the pace, and everything that comes of it is labelled so.
+//! that move them), and the schedule never waits for an answer. Only a closed loop ([`Model::is_closed`]) has
+//! no schedule: the answers set the pace, and results are labelled as those of a closed loop.
 
 mod cursor;
 mod model;

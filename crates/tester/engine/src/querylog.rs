@@ -1,4 +1,5 @@
-//! What became of every single query: kept only on request, allocated before the trial, never grown.
+//! The list of all queries with the result of each: kept only on request, allocated before the trial, never
+//! enlarged.
 
 /// What became of a query. Each ends in exactly one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

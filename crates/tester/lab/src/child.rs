@@ -1,4 +1,4 @@
-//! A server process from its start to its end, whatever ends the instrument.
+//! A server process from its start to its end. The process ends with `sextant`, however `sextant` ends.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
-//! What a trial has counted so far, for others to watch while it runs: an exporter, a progress line.
+//! The counts of a running trial, for readers such as an exporter or a progress line.
 //!
-//! Each of the Measurer's threads adds what has changed every 10 ms, so that nobody who watches ever waits
-//! for it or makes it wait. What is read is therefore up to 10 ms old, and the latencies 200 ms: each time
-//! one bucket is brought up to date.
+//! Each of the Measurer's threads adds what has changed every 10 ms, so that readers and Measurer never wait
+//! for each other. Counts are therefore up to 10 ms old, and latencies up to 200 ms: each time one bucket is
+//! updated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

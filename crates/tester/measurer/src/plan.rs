@@ -1,4 +1,4 @@
-//! What a trial is to be, and what it gave.
+//! The plan of a trial, and its result.
 
 use std::io;
 

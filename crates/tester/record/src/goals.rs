@@ -1,4 +1,4 @@
-//! What a search with several loss goals leaves in the record (RFC 9971, MLRsearch).
+//! The results of a search with several loss goals, as the record has them (RFC 9971, MLRsearch).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,4 @@
-//! What a measurement leaves: the schema of `results.json`, the statistics over it, and how its numbers are
-//! written.
+//! The record of a measurement: the schema of `results.json`, its statistics, and the format of its numbers.
 //!
 //! The reports know nothing else. The crate is pure: no clock, socket, thread, file or environment.
 #![forbid(unsafe_code)]

@@ -1,6 +1,7 @@
-//! Seeded numbers that can be had again: for query n of a trial the same ones, in any order, on any machine.
+//! Seeded numbers that are reproducible: query n of a trial always has the same numbers, in any order, on any
+//! machine.
 //!
-//! They spread load; they are no secrets.
+//! The numbers spread load. They are no secrets.
 
 /// Mixes 64 bits so that every bit of the result depends on each (the finalizer of splitmix64, a bijection).
 pub fn mix(value: u64) -> u64 {

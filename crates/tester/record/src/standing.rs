@@ -1,6 +1,6 @@
-//! What the trials of a bisection say together: which rates stand, which failed, which are open.
+//! The result of all trials of a bisection: which rates passed, which failed, which are open.
 //!
-//! The search asks this of its history, and the reports of a record, so that both say the same.
+//! The search applies this module to its history, and reports apply it to a record, so that both agree.
 
 use std::collections::BTreeMap;
 

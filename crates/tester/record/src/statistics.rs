@@ -1,5 +1,4 @@
-//! Summaries of repeated searches, and what they allow to be said: intervals, comparisons, drifts and
-//! changes.
+//! Summaries of repeated searches, with their intervals, comparisons, drifts and changes.
 
 mod bootstrap;
 mod changes;

@@ -1,4 +1,4 @@
-//! What all runs of a measurement say together.
+//! The summary of all runs of a measurement.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! The terms of a record: what it says in a fixed word is an enum here, and stands in JSON as that word.
+//! The terms of a record: each value from a fixed list of words is an enum here, and is written in JSON as
+//! its word.
 //!
 //! A record of another version may hold a word that this version does not know. Such a word is kept as
 //! `Other`, and is written again as it was read.

@@ -1,4 +1,4 @@
-//! What short and few trials cannot show: how far a rate may be too high, and which losses stay unseen.
+//! The limits of short and few trials: how far a rate may be too high, and which losses stay unseen.
 
 use record::number::{count, percent, seconds, time_ns};
 use record::{Outcome, Results, Trial};

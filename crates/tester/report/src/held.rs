@@ -1,4 +1,4 @@
-//! How a rate held: what every trial of the record says of it, whatever the search decided.
+//! In which trials a rate held, counted over all trials of the record, whatever the search decided.
 //!
 //! All sentences about a rate go through [`held`], so that none contradicts a trial.
 

@@ -1,4 +1,4 @@
-//! From a record to what a person reads. Knows only the record.
+//! Reports from a record, for people. The crate knows only the record.
 //!
 //! Everything here is a function of [`record::Results`], or several with the record of their campaign
 //! (`series`): text for the terminal, one HTML page, CSV, SVG and LaTeX. Charts are SVG of our own (`svg`,

@@ -1,4 +1,4 @@
-//! Everything that is rendered, into the result directory.
+//! Writes all rendered files into the result directory.
 
 use std::fs;
 use std::io::{self, Write};

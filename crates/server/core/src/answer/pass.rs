@@ -1,4 +1,5 @@
-//! A reply passed on as it is, but for what belongs to the hop.
+//! Passes a reply on unchanged, except for the fields that concern one hop only: ID, flags, OPT record,
+//! letter case of the question.
 
 use dns64::rewrite::{OPT_LENGTH, copy_without_edns};
 use dns64::steps;

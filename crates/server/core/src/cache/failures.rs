@@ -1,4 +1,4 @@
-//! Failures that are remembered, so that what cannot be answered is not asked again and again (RFC 9520).
+//! Cached failures: a question that cannot be answered is not asked again and again (RFC 9520).
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What a cached reply is found by.
+//! The key of a cached reply.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

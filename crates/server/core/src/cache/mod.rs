@@ -1,10 +1,10 @@
-//! What the upstream servers said, kept for as long as they said.
+//! The cache: replies of upstream servers, kept for the time of their TTLs.
 //!
-//! The cache keeps replies, not what the DNS64 rule made of them: one entry serves every view. It is shared
-//! by all threads; its memory is bounded and allocated at the start. Replies, failures (RFC 9520) and names
-//! that do not exist (RFC 8020) stand in the same rings, each with its key, so that a hit costs one cache
-//! line of an index and one entry. Hashes are keyed with a secret: nobody outside can choose names that meet
-//! in one place.
+//! The cache keeps replies, not synthesized answers, so that one entry serves every view. It is shared by all
+//! threads; its memory is bounded and allocated at the start. Replies, failures (RFC 9520) and names that do
+//! not exist (RFC 8020) stand in the same rings, each with its key, so that a hit costs one cache line of an
+//! index and one entry. Hashes are keyed with a secret: nobody outside can choose names that meet in one
+//! place.
 
 mod admit;
 mod counts;

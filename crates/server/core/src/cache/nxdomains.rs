@@ -1,7 +1,7 @@
 //! Names that do not exist: what denies one denies all below it, and all types (RFC 8020, RFC 2308 5).
 //!
-//! Beside the reply that denies a name stands a small entry under the name alone. It holds the type of the
-//! question that the reply answers, which is all that is missing to find it.
+//! Beside the reply that denies a name stands a small entry under the name alone. The small entry holds the
+//! type of the question that the reply answers. Name and type are the key of the reply.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! The A queries that are sent ahead, before it is known that A is needed (RFC 6147 5.1.8).
+//! A queries that are sent before it is known that A is needed (RFC 6147 5.1.8).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

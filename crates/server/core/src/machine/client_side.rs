@@ -1,4 +1,4 @@
-//! What clients are told: answers, errors and refusals, each in the form that its query asks for.
+//! Messages to clients: answers, errors and refusals, each in the form that the query asks for.
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@
 //! reply, or a failure. [`State::next`](crate::inflight::State::next) says what follows from state and event.
 //! Where the job needs another reply, the loop takes that from the cache or from the A lookup that was sent
 //! ahead; where neither has it, the job waits for a *lookup*, which all jobs with the same question share.
-//! The end of a lookup is the next event of each job that waits. `docs/dns64d-job.md` shows every transition.
+//! The end of a lookup is the next event of each job that waits.
 
 mod advance;
 mod ahead;

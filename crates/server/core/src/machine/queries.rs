@@ -1,4 +1,4 @@
-//! Clients' messages: which of them become jobs.
+//! Messages of clients, and which of these become jobs.
 
 use dns64::rewrite::ClientQuery;
 use dns64::wire::{CLASS_IN, Header, Message, rcode, rtype};

@@ -1,4 +1,4 @@
-//! What the cache knows of a query to upstream servers, and what it is told.
+//! Looks up a query to upstream servers in the cache, and stores the reply.
 
 use std::sync::Arc;
 

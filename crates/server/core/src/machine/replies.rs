@@ -1,4 +1,4 @@
-//! Upstream servers' replies, their absence, and the ends of lookups that follow.
+//! Replies of upstream servers and timeouts, and how both end lookups.
 
 use dns64::rule;
 use dns64::scrub::scrub;

@@ -1,4 +1,4 @@
-//! Answers after their end of life, where no fresh one can be had (RFC 8767).
+//! Expired answers, given when no fresh answer is available (RFC 8767).
 
 use dns64::wire::{Message, rcode, rtype};
 

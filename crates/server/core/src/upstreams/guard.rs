@@ -1,4 +1,4 @@
-//! Whether somebody guesses the answers of an upstream server.
+//! Detects that somebody tries to guess the answers of an upstream server.
 
 /// So many near misses within [`WINDOW_NS`], and the server is asked over streams alone for a while.
 pub const NEAR_MISSES_MAX: u32 = 8;

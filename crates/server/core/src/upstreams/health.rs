@@ -1,4 +1,4 @@
-//! How an upstream server is doing: its round-trip times, and whether it is left out for a while.
+//! The health of an upstream server: its round-trip times, and whether it is excluded for a while.
 
 /// So many tries without an answer in a row, whatever the names, and the server is left out: one name whose
 /// AAAA query its authoritative servers leave unanswered must not condemn the resolver.

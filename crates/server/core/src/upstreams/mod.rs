@@ -1,4 +1,4 @@
-//! The upstream servers: how they are doing, which one is asked next, and from which socket.
+//! The upstream servers: their health, the choice of the server to ask next, and the choice of the socket.
 
 mod guard;
 mod health;

@@ -1,9 +1,9 @@
 //! Which socket the next query to an upstream server leaves from.
 //!
-//! While new sockets are plenty, each query has one of its own. Otherwise the queries of one moment share
-//! one: a burst. A used socket is drained: when its last query has ended, the caller puts a new one with
-//! another port in its place. While the caller comes too late with new ones, bursts leave from sockets drawn
-//! at random among all.
+//! While new sockets are plenty, each query has one of its own. Otherwise the queries of one moment share a
+//! socket: a burst. A used socket is drained: when its last query has ended, the caller replaces it with a
+//! new socket at another port. While the caller has no new socket ready, bursts leave from sockets drawn at
+//! random among all.
 
 use crate::ids::Random;
 

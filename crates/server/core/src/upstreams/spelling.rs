@@ -1,4 +1,4 @@
-//! Whether an upstream server keeps the spelling of names, so that it can be drawn at random (0x20).
+//! Whether an upstream server repeats the letter case of names, so that queries can have random case (0x20).
 
 /// So many answers in another spelling in a row, without one in the right spelling between them, and the
 /// server has ceased to keep spellings. Somebody who forges them must hit ID and port each time.

@@ -2,8 +2,8 @@
 //! them from the stack, and the server sends as if from them.
 //!
 //! The sockets hold the ports, and get whatever the program leaves: other devices, fragments, options, VLAN
-//! tags, queues without a ring. So a wrong guess of the program or of the server costs time and never an
-//! answer.
+//! tags, queues without a ring. A wrong decision of the program or of the server therefore costs time and
+//! never an answer.
 
 mod program;
 mod repeats;

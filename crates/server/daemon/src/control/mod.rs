@@ -1,7 +1,8 @@
-//! The control socket: a Unix socket on which an operator asks a running server, or tells it something.
+//! The control socket: a Unix socket on which an operator queries and controls a running server.
 //!
 //! One command for each connection: a line in, then `ok` or `error` on a line of its own and the answer until
-//! the end. A word `--json` in the line asks for JSON. Who may use it is the file's permissions.
+//! the end. A word `--json` in the line asks for JSON. The permissions of the file decide who may use the
+//! socket.
 
 mod client;
 mod reply;

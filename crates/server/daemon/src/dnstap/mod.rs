@@ -1,7 +1,7 @@
 //! Messages for observers: dnstap records over a Unix socket (dnstap.info, Frame Streams).
 //!
-//! Who records never waits. Frames go through a bounded queue to a thread of its own; what does not fit is
-//! dropped and counted. The thread connects again, once a second, when the receiver is gone.
+//! A thread that records never waits. Frames go through a bounded queue to a thread of its own; what does not
+//! fit is dropped and counted. The thread connects again, once a second, when the receiver is gone.
 
 mod protobuf;
 mod sender;

@@ -1,8 +1,8 @@
 //! The log: one line for each event on stderr, as `key=value` or JSON.
 //!
-//! Who logs never waits: lines go through a bounded queue to a thread of its own, and what does not fit is
-//! counted. Events of one kind are limited, so that neither an attacker nor a dead upstream server fills a
-//! disk.
+//! A thread that logs never waits: lines go through a bounded queue to a separate thread, and lines that do
+//! not fit are counted. Events of one kind are limited, so that neither an attacker nor a dead upstream
+//! server fills a disk.
 
 mod limits;
 mod line;

@@ -1,4 +1,4 @@
-//! What happens to the loop, and how other threads ask it something.
+//! The events of the loop, and how other threads send questions to the loop.
 
 use std::io;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};

@@ -1,6 +1,6 @@
 //! The program around the server: command line, start, signals, reload, control commands, end.
 //!
-//! One loop has the server. Signals, the control socket, the metrics page and threads that end send it
+//! One loop owns the server. Signals, the control socket, the metrics page and threads that end send it
 //! events; nothing else touches the server, so nothing needs a lock.
 
 mod answers;

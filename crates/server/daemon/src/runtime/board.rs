@@ -1,4 +1,4 @@
-//! What a worker lets others see, and where.
+//! The state of a worker that other threads can read.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Who may connect over streams, by the configuration in force.
+//! Decides who may connect over streams, by the configuration in force.
 
 use std::net::IpAddr;
 

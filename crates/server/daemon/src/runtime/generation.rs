@@ -1,5 +1,5 @@
-//! A machine with its sockets towards the upstream servers. After a reload the one before answers what it has
-//! begun.
+//! A machine with its sockets towards the upstream servers. After a reload, the generation before answers the
+//! queries that it has taken.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What other threads hand to a worker.
+//! Messages from other threads to a worker.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

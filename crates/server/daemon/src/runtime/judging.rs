@@ -1,6 +1,6 @@
-//! The room that judges answers by DNSSEC, where there is one.
+//! The side thread that validates answers by DNSSEC, if there is one.
 //!
-//! Without the cargo feature `validation` there is none, and the configuration asks for none.
+//! Without the cargo feature `validation` there is no such thread, and the configuration cannot ask for it.
 
 #[cfg(not(feature = "validation"))]
 mod none;

@@ -1,4 +1,4 @@
-//! Where a machine's messages leave: batches of datagrams, and the room of the streams.
+//! The output of a machine: batches of datagrams, and messages to the side threads of the streams.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

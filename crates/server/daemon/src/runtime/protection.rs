@@ -1,4 +1,4 @@
-//! What protects each upstream server's answers from forgers, for operators.
+//! Tells operators what protects the answers of each upstream server from forgers.
 
 use server_core::guessing::{LETTERS, PACKETS_MIN, Unknowns};
 use server_core::upstreams::UpstreamCounts;

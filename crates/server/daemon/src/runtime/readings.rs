@@ -1,4 +1,4 @@
-//! What the room of the streams tells of itself.
+//! The counters of the side threads of the streams.
 
 use streams::{Counts, Protocol, ProtocolCounts};
 

@@ -1,5 +1,5 @@
-//! The room of the streams: how many threads it has, how it hands messages to the threads of the machines,
-//! and what it knows of the upstream servers.
+//! The side threads of the streams: their number, how they pass messages to the threads of the machines, and
+//! what they know of the upstream servers.
 
 use std::sync::Arc;
 

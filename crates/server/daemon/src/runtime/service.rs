@@ -1,4 +1,4 @@
-//! A server as the program leads it.
+//! The server, as the program starts, reloads and ends it.
 
 use std::fmt::Display;
 use std::net::SocketAddr;

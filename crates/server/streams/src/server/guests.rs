@@ -1,4 +1,4 @@
-//! Who may hold a connection, and how many.
+//! Which clients may hold a connection, and how many connections.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

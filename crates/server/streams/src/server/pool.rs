@@ -1,9 +1,9 @@
-//! The connections of one pool: how many each address and each network holds, and which connection goes when
-//! there is no room for another.
+//! The connections of one pool: how many each address and each network holds, and which connection is ended
+//! when a limit is reached.
 //!
-//! Whoever holds the most gives first: the network with the most connections, in it the address with the most
-//! connections, of these the connection that has been idle for the longest time. So nobody can close out
-//! others by holding many connections, and no connection goes while there is room.
+//! The pool selects the network with the most connections, in this network the address with the most
+//! connections, and of this address the connection that has been idle for the longest time. A client that
+//! holds many connections therefore cannot exclude others, and no connection is ended while there is room.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! What the tasks of clients have in common.
+//! The state that the tasks of clients share.
 
 use super::{ClientConnections, Pending};
 use crate::counts::Tally;

@@ -1,4 +1,4 @@
-//! What one connection does, for those who choose the connection that has to go.
+//! The use of one connection, for the choice of the connection that is ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
-//! Reflectors: they answer any query with itself, so that a Tester and its path can be judged without a
-//! server.
+//! Reflectors: they answer every query with the query itself, so that a Tester and its path can be tested
+//! without a server.
 //!
 //! No answer is longer than its query, and no response is ever answered, so two reflectors cannot keep each
-//! other busy (but for [`Rule::Raw`]). [`pacing`] says how even the queries came, by the kernel's time of
-//! their arrival.
+//! other busy (but for [`Rule::Raw`]). [`pacing`] measures how evenly the queries arrived, by the kernel's
+//! receive times.
 
 pub mod pacing;
 mod reflector;

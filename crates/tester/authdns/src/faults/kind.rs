@@ -1,4 +1,4 @@
-//! The kinds of faults, and how often each befell an answer.
+//! The kinds of faults, and how often each fault was applied to an answer.
 
 use std::fmt;
 

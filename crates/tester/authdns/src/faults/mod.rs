@@ -1,9 +1,9 @@
-//! Faults on demand: what a broken name server, or the way to it, does to answers.
+//! Faults on demand: what a broken name server, or a bad path to the server, does to answers.
 //!
-//! `Faults::befall` is a pure function of the seed, the query and its answer. Which queries a fault meets
-//! says [`draw()`]: the shares of all faults lie side by side on its 2^32 values, in the order given, so that
-//! 1 % loss and 2 % SERVFAIL meet 3 % of the queries; only where they add up to more than all they begin
-//! again and overlap.
+//! `Faults::befall` is a pure function of the seed, the query and its answer. [`draw()`] says which queries a
+//! fault meets. The shares of all faults lie side by side on the 2^32 values of the draw, in the order given,
+//! so that 1 % loss and 2 % SERVFAIL meet 3 % of the queries. Shares beyond 100 % start again at 0 and
+//! overlap.
 
 mod delay;
 mod draw;

@@ -1,4 +1,4 @@
-//! An answer with what befell it.
+//! An answer, and the faults that were applied to it.
 
 use super::Kinds;
 use crate::zone::Answer;

@@ -1,4 +1,4 @@
-//! What the program is told: `struct zone` and `struct place` of `bpf/authority.bpf.c`.
+//! The parameters of the program: `struct zone` and `struct place` of `bpf/authority.bpf.c`.
 
 use std::net::{IpAddr, SocketAddr};
 

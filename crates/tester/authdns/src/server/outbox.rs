@@ -1,4 +1,5 @@
-//! The way out of a UDP socket: a batch for what leaves now, a bounded queue for what a fault delays.
+//! The output of a UDP socket: a batch for answers that leave now, a bounded queue for answers that a fault
+//! delays.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The hot case: A or AAAA of a name of the rule, with at most a plain OPT record, answered from three
 //! templates.
 //!
-//! The templates are cut out of answers of [`Rule`], so that both ways give the same octets; a property test
-//! holds them to it. Whatever is not exactly of that form is left to the rule.
+//! The templates are cut out of answers of [`Rule`], so that templates and rule give the same octets; a
+//! property test compares both. Every other question is left to the rule.
 
 use crate::kernel_program::{HotAnswer, HotZone};
 use dns64::names::{self, LABEL_LENGTH};

@@ -1,9 +1,9 @@
 //! The AuthDNS's zone: a rule that knows the answer to every name, so that a zone of 2^32 names takes no
 //! memory.
 //!
-//! `nnn-nnn-nnn-nnn.SUFFIX` has the A record its name says and, for a share of the names, a AAAA record;
-//! `SUFFIX` has SOA and NS, `ns.SUFFIX` the addresses of the name server. [`Rules`] and a file of records add
-//! others.
+//! `nnn-nnn-nnn-nnn.SUFFIX` has an A record with the address in the name and, for a share of the names, a
+//! AAAA record; `SUFFIX` has SOA and NS, `ns.SUFFIX` the addresses of the name server. [`Rules`] and a file
+//! of records add others.
 
 mod hot;
 mod response;

@@ -1,5 +1,5 @@
-//! What the AuthDNS sees of the server under test, in a trial of its own: the others are not slowed by
-//! looking on.
+//! What the AuthDNS sees of the server under test, in a separate trial, so that the observation does not slow
+//! the other trials.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! The ladder of presentation 004: what limits this environment, found with a reflector before a server is
 //! blamed.
 //!
-//! Its story: BIND answered 24,600 q/s with one thread and 29,582 with four, which looked like BIND's limit;
-//! but a reflector answered 25,148 and 29,718. It was the environment; mended, the same reflector reached
-//! 561,695.
+//! The example of the presentation: BIND answered 24,600 q/s with one thread and 29,582 with four, which
+//! looked like BIND's limit; but a reflector answered 25,148 and 29,718. The environment was the limit: after
+//! it was corrected, the same reflector reached 561,695.
 
 mod reflector;
 

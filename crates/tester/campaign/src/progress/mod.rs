@@ -1,4 +1,4 @@
-//! What a person at the terminal sees while a measurement runs. Silent when standard error is no terminal.
+//! The progress on the terminal while a measurement runs. Silent when standard error is no terminal.
 
 mod dashboard;
 

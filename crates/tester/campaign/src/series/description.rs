@@ -1,4 +1,4 @@
-//! What a campaign shall do, as its TOML file says.
+//! The description of a campaign: its TOML file.
 
 use std::fmt;
 use std::fs;

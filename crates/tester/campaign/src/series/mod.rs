@@ -1,8 +1,8 @@
 //! Campaigns: many measurements as their description says, each a process of its own.
 //!
-//! A visit is an ordinary command line of this program. So whatever ends one of them (a crash, a server that
-//! dies, want of memory) costs that one alone, anybody can repeat it, and a campaign that was broken off goes
-//! on where it was.
+//! A visit is an ordinary command line of this program. A crash, a server that ends, or a lack of memory
+//! therefore costs one visit only. Anybody can repeat a visit, and an interrupted campaign continues with the
+//! next visit.
 
 mod cell;
 mod child;

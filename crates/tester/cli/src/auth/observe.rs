@@ -1,4 +1,4 @@
-//! The options that make the AuthDNS look at its clients, and what it says of them.
+//! The options that make the AuthDNS observe its clients, and the text of the observation.
 
 use std::sync::Arc;
 

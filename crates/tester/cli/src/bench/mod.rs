@@ -1,4 +1,4 @@
-//! `sextant bench`: the main job.
+//! `sextant bench`: self-test, rate search, latency and report for one server.
 
 pub(super) mod authoritative;
 pub(super) mod servers;

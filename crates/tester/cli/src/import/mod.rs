@@ -1,7 +1,7 @@
 //! Results of other tools as records of ours, so that one report serves all: dns64perf++'s list of queries,
 //! and DNS-OARC's schema for the figures of DNS tools (dns-metrics), which kxdpgun writes.
 //!
-//! What such a file does not tell stays unknown, and the record says so.
+//! Facts that such a file does not hold stay unknown, and the record says so.
 
 mod dns64perf;
 mod dns_metrics;

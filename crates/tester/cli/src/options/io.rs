@@ -1,4 +1,4 @@
-//! How queries leave and answers come in: `--io` and its like.
+//! Options of the Measurer's input and output: `--io` and related options.
 
 use std::num::NonZeroU32;
 

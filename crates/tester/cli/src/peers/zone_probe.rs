@@ -1,4 +1,4 @@
-//! A question whose answer a zone file tells.
+//! A question whose answer is in a zone file.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! `sextant preflight --fix`: mends what a command can mend, each after a yes.
+//! `sextant preflight --fix`: runs commands that correct findings, each after a confirmation.
 
 use std::io::{self, BufRead};
 use std::process::{Command, ExitCode, Stdio};

@@ -1,4 +1,4 @@
-//! Queries that are asked beside a trial, as an attacker does.
+//! Queries for random names during a trial, as an attacker sends them.
 
 use std::thread;
 use std::time::Duration;

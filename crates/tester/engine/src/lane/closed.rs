@@ -1,5 +1,5 @@
-//! The closed loops: a query leaves when another has come back. Nothing here is open-loop, and the record
-//! says so.
+//! The closed loops: a query is sent when an answer has arrived. The record labels such trials as closed
+//! loops.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Search goals: what a load must have shown to be called a lower or an upper bound (RFC 9971, MLRsearch).
+//! Search goals: when the trials at a load make the load a lower or an upper bound (RFC 9971, MLRsearch).
 
 use super::Point;
 

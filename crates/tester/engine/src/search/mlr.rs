@@ -1,8 +1,8 @@
 //! MLRsearch (RFC 9971): several goals in one search, from short trials far apart to full-length ones close
 //! together.
 //!
-//! Which load is tried next is the Controller's own affair; what the trials say of a load is fixed by the
-//! RFC ([`Goal`]).
+//! The RFC leaves the choice of the next load to the Controller, and defines how trials classify a load
+//! ([`Goal`]).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A search, its goals and what was found for them, as the record has them.
+//! A search, its goals and its results, as the record has them.
 
 use super::{Goal, GoalBounds, Mode};
 

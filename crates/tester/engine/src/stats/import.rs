@@ -1,5 +1,4 @@
-//! Taking over what was counted elsewhere, in numbers: by programs in the kernel, which keep histograms of
-//! their own.
+//! Adds counts and histograms that programs in the kernel have collected.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
-//! Where in time something else than the server may have made queries fail: pauses of the Tester, load of
-//! others on this machine, an AuthDNS that was slow.
+//! The spans in which queries may have failed for a reason other than the server: pauses of the Tester, load
+//! of others on this machine, an AuthDNS that was slow.
 //!
-//! A disturbance explains failures only of queries that were due in its windows, and only so many. What none
-//! explains is the server's.
+//! A disturbance explains a limited number of failures, and only of queries that were due in its windows.
+//! Failures that no disturbance explains are the server's.
 
 use std::ops::Range;
 

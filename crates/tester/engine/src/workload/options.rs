@@ -1,4 +1,4 @@
-//! What a query carries besides its question: header flags and the OPT record with its options.
+//! The parts of a query besides its question: header flags and the OPT record with its options.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Small files of `/proc` and `/sys`, read so that absence and nonsense are ordinary.
+//! Small files of `/proc` and `/sys`, read so that a missing or malformed file is no error.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,5 +1,6 @@
-//! Whose a namespace is. The mark is the alias of its loopback device: it goes when the namespace goes, and a
-//! namespace that somebody else makes under the same name does not have it.
+//! The mark that says that a namespace belongs to a lab. The mark is the alias of the loopback device: it
+//! disappears with the namespace, and a namespace that somebody else makes under the same name does not have
+//! it.
 
 use std::fmt;
 use std::fs;

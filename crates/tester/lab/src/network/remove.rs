@@ -1,4 +1,4 @@
-//! Taking labs down: whole ones, half-made ones and those whose process was killed.
+//! Removes labs: complete labs, incomplete labs, and labs whose process was killed.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! What labs there are, and what their devices have counted.
+//! The labs that exist, and the counters of their devices.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What the device that queries leave by lost (`struct rtnl_link_stats64`, include/uapi/linux/if_link.h).
+//! Losses of the device by which queries leave (`struct rtnl_link_stats64`, include/uapi/linux/if_link.h).
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The machine's counters before and after a trial, and what happened between.
 //!
-//! They decide who lost a query and what limited a rate. Only the processor times of [`LoadMeter`] are read
-//! while the trial runs, too.
+//! The counters show where queries were lost and what limited a rate. Only the processor times of
+//! [`LoadMeter`] are read while the trial runs, too.
 
 mod buffers;
 pub(super) mod cpu;

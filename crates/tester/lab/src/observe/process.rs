@@ -1,5 +1,5 @@
-//! What a server used, with the processes that it started: processor time by thread, memory, switches
-//! (`/proc/PID`, proc(5)).
+//! The resources that a server used, with all processes that it started: processor time by thread, memory,
+//! switches (`/proc/PID`, proc(5)).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Whether a server answers rightly: asked over UDP, as the Measurer will, until the expected address comes.
+//! Waits until a server answers with the expected address, asked over UDP as the Measurer asks.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

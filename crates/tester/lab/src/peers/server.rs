@@ -1,4 +1,4 @@
-//! A server program as a row of a table: where it comes from, what it is told, and how it is asked.
+//! A server program as a row of a table: its package, its configuration, and the address at which it answers.
 
 use std::borrow::Cow;
 use std::ffi::OsString;

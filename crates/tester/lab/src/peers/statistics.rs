@@ -1,4 +1,4 @@
-//! What servers count themselves, asked as each wants to be asked.
+//! The statistics of servers, read by the interface of each server.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};

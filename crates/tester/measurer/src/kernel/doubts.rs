@@ -1,4 +1,4 @@
-//! Answers that the sink could not judge at sight, judged exactly here.
+//! Answers that the sink could not judge, judged in user space.
 
 use dns64::wire::Header;
 use engine::matcher::{Judgement, judge};

@@ -1,4 +1,4 @@
-//! What the programs are told about a trial: `struct parameters` of `bpf/measurer.h`, made from plan,
+//! The parameters of the programs for a trial: `struct parameters` of `bpf/measurer.h`, made from plan,
 //! workload and path.
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What the `kernel` back-end cannot do, in one line each.
+//! Messages about what the `kernel` back-end cannot do, one line each.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

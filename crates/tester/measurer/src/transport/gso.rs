@@ -1,9 +1,9 @@
 //! Where the `gso` back-end would not put packets on the wire.
 //!
 //! A message of several datagrams passes the stack whole until its device takes it apart
-//! (`tx-udp-segmentation`) or, if the device cannot, until just before it. On loopback nobody does, and a
-//! veth says that it can and hands the whole message to its peer: then the server is measured with a message
-//! where it should have had up to 64 packets.
+//! (`tx-udp-segmentation`) or, if the device cannot, until just before it. The loopback device never takes
+//! the message apart. A veth says that it can, and hands the whole message to its peer. The server would then
+//! be measured with one message instead of up to 64 packets.
 
 use std::fmt;
 use std::io;

@@ -1,9 +1,9 @@
 //! Queries from a file or from standard input.
 //!
-//! What fits into [`WHOLE_OCTETS_MAX`] of memory is read before the first trial, shuffled whole if wanted,
-//! and starts over when it is used up. A larger file is read by a thread of its own while the trial runs,
-//! over and over, and shuffled within windows of [`SHUFFLE_QUERIES`]. Standard input and pipes must fit into
-//! memory, for they cannot be read again.
+//! A file that fits into [`WHOLE_OCTETS_MAX`] of memory is read before the first trial, shuffled as a whole
+//! on request, and starts over after its last query. A larger file is read by a thread of its own while the
+//! trial runs, over and over, and shuffled within windows of [`SHUFFLE_QUERIES`]. Standard input and pipes
+//! must fit into memory, because they cannot be read again.
 
 mod line;
 mod read;

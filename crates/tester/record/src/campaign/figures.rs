@@ -1,4 +1,4 @@
-//! What a campaign reads from its records, and what others published of the same.
+//! The figures that a campaign reads from its records, and published figures beside them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! What a server's queries to an AuthDNS say about it: how many it asks, what it repeats, and how well its
-//! IDs and source ports hide its next query from somebody who forges answers (RFC 5452).
+//! Analysis of a server's queries to an AuthDNS: how many queries the server sends, which it repeats, and how
+//! well its IDs and source ports protect against forged answers (RFC 5452).
 //!
 //! Everything here is computed from a list of [`Seen`] queries, by formulas that are named where they stand.
 

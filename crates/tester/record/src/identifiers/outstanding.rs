@@ -1,4 +1,4 @@
-//! What was asked again, and what shared its identifiers with another query under way.
+//! Queries that were repeated, and queries that shared port and ID with another query in flight.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

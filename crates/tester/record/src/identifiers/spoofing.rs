@@ -1,4 +1,4 @@
-//! What somebody has to do who cannot see the queries and forges answers (RFC 5452 7).
+//! The effort of an attacker who forges answers and cannot see the queries (RFC 5452 7).
 
 use serde::{Deserialize, Serialize};
 

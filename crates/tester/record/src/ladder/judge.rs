@@ -1,4 +1,4 @@
-//! From the measurements of a ladder to what limits, with evidence, cost and remedy.
+//! Finds the limits of an environment in the measurements of a ladder, with evidence, cost and remedy.
 
 use super::{BURST, LadderRun, PathDevice, Rung};
 use crate::limits::WORKER_BUSY;

@@ -1,4 +1,4 @@
-//! The schema of `ladder.json`: what the measurements with a reflector showed of an environment.
+//! The schema of `ladder.json`: the results of the measurements with a reflector.
 
 mod judge;
 

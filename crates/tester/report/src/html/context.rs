@@ -1,4 +1,4 @@
-//! What the measurement stood on: self-test, settings, server, machine.
+//! The context of the measurement: self-test, settings, server, machine.
 
 use maud::{Markup, html};
 use record::{Attempt, Fact, Finding, Results, SelfTest, Severity, Trial};

@@ -1,4 +1,4 @@
-//! What stopped the rate from rising: where queries were lost, and who was busy.
+//! The limits of the rate: where queries were lost, and which processors were busy.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The standard, the method, and how to do it again.
+//! The standard, the method, and the command that repeats the measurement.
 
 use maud::{Markup, html};
 use record::Results;

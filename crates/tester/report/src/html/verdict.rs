@@ -1,4 +1,4 @@
-//! The verdict: the numbers that decide, and what to mind before believing them.
+//! The verdict: the numbers that decide, and the warnings about them.
 
 use maud::{Markup, html};
 use record::{Results, Severity, Summary, Trial};

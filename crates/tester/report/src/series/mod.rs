@@ -1,4 +1,4 @@
-//! Campaigns: their cells beside each other, and beside what others published.
+//! Campaigns: their cells beside each other, and beside published figures.
 
 mod chart;
 mod load;

@@ -1,4 +1,4 @@
-//! What a visit left: the record of a search, of one trial, or of a ladder.
+//! The record of a visit: of a search, of one trial, or of a ladder.
 
 use std::fs;
 use std::path::Path;

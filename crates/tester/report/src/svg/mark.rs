@@ -1,4 +1,4 @@
-//! What stands for values: points of several shapes, lines, areas, labels.
+//! Marks that show values: points of several shapes, lines, areas, labels.
 
 use maud::{Markup, html};
 use record::Outcome;

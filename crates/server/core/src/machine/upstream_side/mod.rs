@@ -1,4 +1,4 @@
-//! What is asked upstream: lookups, their tries, and the replies that belong to them.
+//! The side of the upstream servers: lookups, the attempts of each lookup, and the replies.
 
 mod matching;
 mod refusals;

@@ -1,7 +1,7 @@
 //! Refusals: ICMP messages that say that nothing listens at a server's address.
 //!
-//! Anybody who knows a port can forge one. So a refusal alone changes nothing: it is believed where the
-//! server is silent as well, for longer than it usually is.
+//! Anybody who knows a port can forge such a message. A refusal alone therefore changes nothing. It counts
+//! only if the server is also silent for longer than usual.
 
 use super::UpstreamSide;
 use crate::machine::{Notice, Output};

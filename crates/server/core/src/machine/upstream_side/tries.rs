@@ -1,4 +1,4 @@
-//! The tries of a lookup: sending, and what follows when there is no usable answer.
+//! The attempts of a lookup: sending a query, and what follows if there is no usable answer.
 
 use super::{NotAsked, UpstreamSide};
 use crate::answer::{QUERY_OCTETS_MAX, write_query};

@@ -1,4 +1,4 @@
-//! No room: the configuration lets no answer be judged.
+//! Without validation: the configuration refuses `validate`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The room itself.
+//! The side thread itself.
 
 use std::sync::Arc;
 use std::time::Duration;

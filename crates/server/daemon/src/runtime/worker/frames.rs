@@ -1,4 +1,4 @@
-//! What comes past the stack.
+//! Frames that a worker receives by AF_XDP.
 
 use crate::bypass::{Arrivals, Arrived};
 

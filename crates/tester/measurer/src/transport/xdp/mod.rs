@@ -2,7 +2,7 @@
 //!
 //! Queries are written into memory that the kernel (or the device itself) sends from; an XDP program on the
 //! device hands the server's answers to the socket of the receive queue they come by, before the stack sees
-//! them. Everything else passes as ever.
+//! them. Everything else goes to the stack as usual.
 
 mod device;
 mod post;

@@ -1,8 +1,8 @@
 //! Answers that arrive at the queue of one lane and belong to another.
 //!
 //! Which queue an answer arrives at is the device's choice, by a hash of addresses and ports, while the lane
-//! that can match it is the one that asked. The kernel hands a frame to the socket of its queue alone; so the
-//! lanes pass on what is not theirs, with the time at which it arrived.
+//! that can match it is the one that asked. The kernel hands a frame to the socket of its queue alone; the
+//! lanes therefore pass answers of other lanes on, with the time of arrival.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
