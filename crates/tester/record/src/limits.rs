@@ -40,7 +40,7 @@ pub const LATENESS_MAX: Limit = Limit {
     value: 10.0,
     unit: "% of the timeout",
     decides: "above it the Tester was late: the trial is void",
-    source: "own; one pause of a virtual machine is borne, as long as an answer has 90 % of its time",
+    source: "own; a pause of a virtual machine may occur, as long as an answer has 90 % of its time",
 };
 /// The lateness of any query of a self-test beside [`LATENESS_MAX`].
 pub const LATENESS_IN_TRIAL: Limit = Limit {
@@ -56,7 +56,7 @@ pub const WINDOW_DEVIATION: Limit = Limit {
     value: 5.0,
     unit: "% of its queries",
     decides: "above it, and above one query, a window of 1, 10 or 100 ms is uneven",
-    source: "own; it is about one window, `uneven windows` is about how many there are",
+    source: "own; this limit is for one window, `uneven windows` is for their number",
 };
 /// The share of windows that may be uneven.
 pub const UNEVEN_WINDOWS: Limit = Limit {
@@ -71,7 +71,7 @@ pub const AFTER_A_PAUSE: Limit = Limit {
     name: "time after a pause",
     value: 100.0,
     unit: "% of the pause with its burst",
-    decides: "so long after a pause of the Tester, and 10 ms at least, a failure may be the pause's",
+    decides: "for this time after a pause of the Tester, at least 10 ms, a failure may be an effect of the pause",
     source: "own; a burst fills the server's queue, and a server that keeps up empties the queue while it is idle for as long",
 };
 /// The time that the AuthDNS has for an answer.
@@ -79,7 +79,7 @@ pub const AUTH_ANSWER: Limit = Limit {
     name: "answer of the AuthDNS",
     value: 25.0,
     unit: "% of the timeout",
-    decides: "an answer after it is late, in the self-test and for the questions beside a trial",
+    decides: "a later answer is late, in the self-test and for the queries that probe the AuthDNS during a trial",
     source: "RFC 8219 9.2.1",
 };
 /// The rate of the self-test.
@@ -87,7 +87,7 @@ pub const SELFTEST_RATE: Limit = Limit {
     name: "rate of the self-test",
     value: 2.2,
     unit: "times the rate",
-    decides: "the Tester is certified for a rate if it has every answer at so many times that rate",
+    decides: "the Tester is certified for a rate if every answer arrives in time at this multiple of the rate",
     source: "RFC 8219 9.2.1: 2 * (1 + delta), with delta = 0.1",
 };
 /// So many late answers of the AuthDNS prove that it was slow.
@@ -127,7 +127,7 @@ pub const PATH_SHARE: Limit = Limit {
     name: "losses on the path",
     value: 50.0,
     unit: "% of the queries lost",
-    decides: "from here on, by the counters at both ends, the cause is the path",
+    decides: "from here on, if the counters at both ends of the path show the losses, the cause is the path",
     source: "own; the counters hold other traffic too",
 };
 /// Other programs' load during a trial.
@@ -135,7 +135,7 @@ pub const FOREIGN_LOAD: Limit = Limit {
     name: "other programs",
     value: 20.0,
     unit: "% of a processor",
-    decides: "from here on, in the half second around it, a tenth of a second is loaded, where the server's process is known: a failure in it may be the load's",
+    decides: "a tenth of a second counts as loaded if the half second around it has this load or more: a failure then may be an effect of the load. Only where the server's process is known",
     source: "own; one value for the verdict and the cause, so that no trial counts as failed and is blamed on other load",
 };
 /// The hypervisor's part during a trial.
@@ -143,16 +143,16 @@ pub const STEAL: Limit = Limit {
     name: "steal",
     value: 5.0,
     unit: "% of a processor",
-    decides: "from here on, in the half second around it, a tenth of a second is loaded: a failure in it may be the load's",
-    source: "own; likewise",
+    decides: "a tenth of a second counts as loaded if the half second around it has this load or more: a failure then may be an effect of the load",
+    source: "own; for the reason of `other programs`",
 };
 /// Samples that the two limits above are applied to together.
 pub const LOAD_SAMPLES: Limit = Limit {
     name: "samples of the load",
     value: 5.0,
     unit: "tenths of a second",
-    decides: "the load of a tenth of a second is the mean of so many around it",
-    source: "own; the kernel counts processor time in hundredths of a second, of which a tenth has too few",
+    decides: "the load of a tenth of a second is the mean of this many tenths around it",
+    source: "own; the kernel counts processor time in hundredths of a second, and a tenth has too few of these",
 };
 /// Other programs' load before a measurement.
 pub const FOREIGN_LOAD_WARNING: Limit = Limit {
@@ -168,7 +168,7 @@ pub const STEAL_WARNING: Limit = Limit {
     value: 1.0,
     unit: "% of a processor",
     decides: "above it the preflight warns",
-    source: "below `steal`: a machine that nobody loads yet has little to be taken, and more is taken under load",
+    source: "below `steal`: the hypervisor takes little from an idle machine, and more under load",
 };
 /// A worker of a reflector at its limit.
 pub const WORKER_BUSY: Limit = Limit {
@@ -183,7 +183,7 @@ pub const MARGINAL_LOSS: Limit = Limit {
     name: "marginal failure",
     value: 5.0,
     unit: "% of the queries",
-    decides: "up to it `--search verify` lets a second trial speak; above it the failure decides alone",
+    decides: "up to it `--search verify` makes a second trial at the rate; above it the failure decides alone",
     source: "own; a pause of 100 ms in a trial of 2 s. A failure that decides alone can only make the result lower",
 };
 /// Void trials in a row.
@@ -191,7 +191,7 @@ pub const VOIDS_IN_A_ROW: Limit = Limit {
     name: "void trials in a row",
     value: 8.0,
     unit: "trials at a rate",
-    decides: "the search ends there with what is known; exit code 3 if no rate passed in any search",
+    decides: "the search ends with what is known; exit code 3 if no rate passed in any search",
     source: "own; more repetitions of the same fault tell nothing new",
 };
 /// Void trials among all of a search.
@@ -199,8 +199,8 @@ pub const VOID_SHARE: Limit = Limit {
     name: "void trials, share",
     value: 50.0,
     unit: "% of a search's trials",
-    decides: "above it, from as many void trials as the limit above on, the search ends there likewise",
-    source: "own; a void trial may stand for a failure and is tried again: with more voids than counted trials luck would choose the rate",
+    decides: "above it, if there are at least as many void trials as the limit above, the search ends likewise",
+    source: "own; a void trial may hide a failure and is repeated: with more void trials than others, chance would select the rate",
 };
 
 /// All limits, in the order of the documentation.

@@ -1,7 +1,7 @@
-//! The verdict on a trial and on a measurement: what became of it, what caused that, and why.
+//! The verdict on a trial and on a measurement: outcome, cause and reason.
 //!
-//! [`judge`] is the only place where a trial passes, fails or becomes void. It looks at the [`Evidence`] with
-//! the rules of [`RULES`], in their order, and with the limits of [`LIMITS`]. The cause of a measurement
+//! [`judge`] is the only place where a trial passes, fails or becomes void. The function applies the rules of
+//! [`RULES`], in their order, to the [`Evidence`], with the limits of [`LIMITS`]. The cause of a measurement
 //! comes from the causes of its trials ([`bottleneck()`]).
 
 mod bottleneck;
@@ -137,7 +137,7 @@ pub fn judge(evidence: &Evidence<'_>, limits: &Limits) -> Verdict {
 /// The reason of a void trial, with the load of others beside, if there was any.
 fn reason(of: &Finding, load: Option<String>) -> String {
     match (&of.cause, load) {
-        (Cause::OtherLoad, _) => format!("the machine was not the server's alone: {}", of.text),
+        (Cause::OtherLoad, _) => format!("other load on this machine: {}", of.text),
         (Cause::Interrupted, _) | (_, None) => of.text.clone(),
         (_, Some(load)) => format!("{} ({load})", of.text),
     }

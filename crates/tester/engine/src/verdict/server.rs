@@ -116,8 +116,9 @@ pub(super) fn dut_socket(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding>
     let busy = seen
         .dut_hottest_thread_pct
         .map_or(String::new(), |pct| format!(" while its busiest thread used {pct:.0} %"));
-    let text =
-        format!("the server's socket dropped {drops}{busy}: it paused for longer than its buffer lasts");
+    let text = format!(
+        "the server's socket dropped {drops}{busy}: the server paused for longer than the buffer of the socket lasts"
+    );
     Some(tells(Cause::DutSocket, text))
 }
 
@@ -185,6 +186,6 @@ pub(super) fn queueing(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let late = evidence.trial.late;
     (late > 0 && evidence.seen().is_some()).then(|| {
         let late = plural(usize::try_from(late).unwrap_or(usize::MAX), "answer", "answers");
-        tells(Cause::DutQueueing, format!("{late} came after the timeout while no counter shows a drop"))
+        tells(Cause::DutQueueing, format!("{late} came after the timeout, and no counter shows a drop"))
     })
 }

@@ -108,7 +108,7 @@ pub(super) fn may_have_caused(evidence: &Evidence<'_>, dropped: &str) -> String 
     let during = failed - evidence.unexplained(&[Cause::TesterCpu]).min(failed);
     let displaced = evidence.trial.displaced;
     format!(
-        "the Tester may have caused it: {failed} queries failed, {during} of them during its own pauses, which displaced {displaced}{dropped}"
+        "the Tester may have caused the failure: {failed} queries failed, {during} of them during its own pauses, which displaced {displaced} queries{dropped}"
     )
 }
 
