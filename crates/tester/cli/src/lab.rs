@@ -222,12 +222,12 @@ fn tell_removed(name: &str, removed: &Removal, json: bool) -> Result<(), Failure
 fn removed_text(name: &str, removed: &Removal) -> String {
     let is_of_this = |inside: &String| Role::ALL.iter().any(|&role| *inside == namespace(name, role));
     let (this, others): (Vec<String>, Vec<String>) = removed.namespaces.iter().cloned().partition(is_of_this);
-    let left_over = format!("Removal {}, left over from labs whose process was killed.\n", others.join(", "));
+    let left_over = format!("Removed {}, left over from labs whose process was killed.\n", others.join(", "));
     match (this.as_slice(), others.as_slice()) {
         ([], []) => format!("There is no lab '{name}', and nothing is left over from others.\n"),
         ([], _) => format!("There is no lab '{name}'. {left_over}"),
-        (this, []) => format!("Removal {} with the devices in them.\n", this.join(", ")),
-        (this, _) => format!("Removal {} with the devices in them.\n{left_over}", this.join(", ")),
+        (this, []) => format!("Removed {} with the devices in them.\n", this.join(", ")),
+        (this, _) => format!("Removed {} with the devices in them.\n{left_over}", this.join(", ")),
     }
 }
 
@@ -337,9 +337,9 @@ mod tests {
         };
         assert_eq!(told(&[]), "There is no lab 'mine', and nothing is left over from others.\n");
         let text = told(&["killed-dut"]);
-        assert!(text.starts_with("There is no lab 'mine'. Removal killed-dut, left over"), "{text}");
-        assert_eq!(told(&["mine-dut"]), "Removal mine-dut with the devices in them.\n");
+        assert!(text.starts_with("There is no lab 'mine'. Removed killed-dut, left over"), "{text}");
+        assert_eq!(told(&["mine-dut"]), "Removed mine-dut with the devices in them.\n");
         let text = told(&["killed-auth", "mine-tester", "mine-dut"]);
-        assert!(text.starts_with("Removal mine-tester, mine-dut with") && text.contains("killed-auth, left"));
+        assert!(text.starts_with("Removed mine-tester, mine-dut with") && text.contains("killed-auth, left"));
     }
 }
