@@ -80,7 +80,7 @@ impl fmt::Display for MeasureError {
             Self::Backend(error) => error.fmt(f),
             Self::TooLarge { allowed_octets, octets, log_octets } => {
                 let (need, allowed) = (octets >> 20, allowed_octets >> 20);
-                write!(f, "the accounts of the trial need {need} MiB, {allowed} MiB is allowed: ")?;
+                write!(f, "the queries of the trial need {need} MiB of memory, {allowed} MiB is allowed: ")?;
                 if *log_octets > 0 {
                     let log = log_octets >> 20;
                     write!(f, "leave out --queries, --compat-csv and --interval ({log} MiB), or ")?;

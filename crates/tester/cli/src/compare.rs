@@ -20,11 +20,11 @@ use report::compare::{history_markdown, history_text, pair_markdown, pair_text};
 Examples:
   sextant compare results/before results/after
   sextant compare results/before results/after --fail-if 'worse>2%' --markdown
-      for CI: 0 if B is certainly not worse by so much, 1 if it is, 3 if the runs do not tell
+      for CI: 0 if B is certainly not more than 2 % worse, 1 if B certainly is, 3 if the runs do not tell
   sextant compare results/2025-07-31T140211Z-ab --cells A,B
       two cells of a campaign
   sextant compare --history results/*
-      where the results over time jump, and stay")]
+      where the results changed over time, and stayed changed")]
 pub struct CompareArgs {
     /// Result directory of the baseline, then that of the candidate; with --history any number of them
     #[arg(value_name = "DIR", required = true)]
@@ -35,7 +35,7 @@ pub struct CompareArgs {
     /// Find the change points of all results in the order of their times
     #[arg(long)]
     history: bool,
-    /// Another result of the server of A; the difference between the two is taken for noise (A/A)
+    /// Another result of the server of A; the difference between the two counts as noise (A/A)
     #[arg(long, value_name = "DIR", conflicts_with = "history")]
     aa: Option<PathBuf>,
     /// Differences up to this percentage do not count; noise and stop width raise the threshold

@@ -76,7 +76,7 @@ enum Command {
     Campaign(campaign::CampaignArgs),
     /// Run one trial: a constant rate, another load model, or a closed loop
     Trial(trial::TrialArgs),
-    /// Search for the highest rate that any server holds
+    /// Search for the highest rate of a server that runs already
     Search(search::SearchArgs),
     /// Run the self-test of RFC 8219 9.2.1: the highest rate that this Tester may measure
     Selftest(selftest::SelftestArgs),
@@ -84,7 +84,7 @@ enum Command {
     Auth(auth::AuthArgs),
     /// Write the AuthDNS's zone as a master file, and another server's configuration for it
     Zone(zone::Arguments),
-    /// Check what limits a measurement on this machine before any server does
+    /// Look for limits of this machine that would distort a measurement
     Preflight(preflight::PreflightArgs),
     /// List, configure and run the servers that can be measured
     Peers(peers::Args),

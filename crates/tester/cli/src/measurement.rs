@@ -45,8 +45,8 @@ pub(crate) struct SearchOptions {
     /// Lowest rate to try, in q/s
     #[arg(long, value_name = "N", value_parser = rate)]
     pub min_rate: Option<u64>,
-    /// Highest rate to try, in q/s; with --search fixed the rate [default: 100000, and 300000 of a bench in
-    /// the kernel]
+    /// Highest rate to try, in q/s; with --search fixed, the rate of all trials [default: 100000, and 300000
+    /// of a bench in the kernel]
     #[arg(long, value_name = "N", value_parser = rate)]
     pub max_rate: Option<u64>,
     /// Result directory [default: results/TIME-NAME]

@@ -24,9 +24,9 @@ use report::series::SeriesError;
     sextant report dns64perf.csv\n      what dns64perf++ or a tool with DNS-OARC's schema (kxdpgun) measured, as a report\n  \
     sextant compare A B says which of two is better")]
 pub struct Args {
-    /// The result directory, which holds results.json, or that of a campaign; several for an index of them;
-    /// or the file of another tool: dns64perf++'s list of queries, or JSON lines in DNS-OARC's schema
-    /// (dns-metrics)
+    /// A result directory, which holds results.json, or the directory of a campaign. Several directories give
+    /// an index of all. Also a file of another tool: dns64perf++'s list of queries, or JSON lines in
+    /// DNS-OARC's schema (dns-metrics)
     #[arg(value_name = "DIR", required = true)]
     pub dirs: Vec<PathBuf>,
 

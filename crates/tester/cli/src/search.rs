@@ -21,7 +21,7 @@ use lab::environment::Manifest;
 #[command(after_help = "\
 Examples:
   sextant search --server '[::1]:53' --max-rate 200000
-      a DNS64 server whose zone you have arranged
+      a DNS64 server that you have configured to forward the zone to an AuthDNS
   sextant search --server 127.0.0.1:5300 --prefix 2001:db8:64::/96 --repetitions 1
       an authoritative server that has a AAAA for every name")]
 pub struct SearchArgs {

@@ -1,4 +1,4 @@
-//! What the reader must know before believing the numbers.
+//! Warnings that the reader must know before trusting the numbers.
 
 use record::{Finding, Outcome, Results, Severity, State, Validity};
 
@@ -55,13 +55,14 @@ fn state_caveat(results: &Results) -> Option<Caveat> {
     match &results.state {
         State::Complete => None,
         State::Running => {
-            let text =
-                format!("It runs, or it ended without a word; {came}. The numbers are what is known so far.");
+            let text = format!(
+                "The measurement still runs, or it crashed; {came}. The numbers are what is known so far."
+            );
             Some(caveat(Severity::Warning, "Not finished", text))
         }
         State::Interrupted => {
             let text = format!(
-                "Somebody ended the measurement; {came}. The numbers are what was measured until then."
+                "The measurement was interrupted; {came}. The numbers are what was measured until then."
             );
             Some(caveat(Severity::Warning, "Interrupted", text))
         }
@@ -78,7 +79,7 @@ fn selftest_caveat(results: &Results) -> Option<Caveat> {
             Severity::Fatal,
             "Self-test not passed",
             format!(
-                "The Tester did not reach the {} it needs for the highest rate of the search. It is fit to measure \
+                "The Tester did not reach the {} that it needs for the highest rate of the search. It is fit to measure \
                  up to {}; do not trust rates above.",
                 rate_of(test.required_qps),
                 rate_of(test.certified_qps)
@@ -88,7 +89,7 @@ fn selftest_caveat(results: &Results) -> Option<Caveat> {
             Severity::Fatal,
             "Self-test not passed",
             format!(
-                "The Tester did not reach the {} it needs: no rate here can be trusted.",
+                "The Tester did not reach the {} that it needs: no rate here can be trusted.",
                 rate_of(test.required_qps)
             ),
         )),
@@ -96,7 +97,7 @@ fn selftest_caveat(results: &Results) -> Option<Caveat> {
         None => Some(caveat(
             Severity::Warning,
             "No self-test",
-            "RFC 8219 9.2.1 asks for one before any rate is measured: the Tester may be the limit.",
+            "RFC 8219 9.2.1 asks for a self-test before any rate is measured: the Tester may be the limit.",
         )),
     }
 }
@@ -164,7 +165,7 @@ fn rate_caveats(results: &Results) -> Vec<Caveat> {
     }
     if let Some(found) = inflation(results, rate_qps).filter(|found| found.matters(results)) {
         let text = format!(
-            "{} A server with a queue answers in that time what it could not answer before.",
+            "{} A server with a queue answers the queries that wait in the queue in that time.",
             found.words()
         );
         all.push(caveat(Severity::Warning, "Short trials", text));
@@ -178,7 +179,7 @@ fn trust_caveats(results: &Results) -> Vec<Caveat> {
     let tally =
         Tally::of(trials.iter().filter(|entry| entry.phase == Phase::Search).map(|entry| entry.trial));
     if tally.void * 4 > tally.total() {
-        let text = "The Tester or other load was too often at fault: a quieter machine is needed, or a lower ceiling.";
+        let text = "The Tester or other load disturbed too many trials: use a quieter machine, or a lower --max-rate.";
         all.push(caveat(Severity::Warning, format!("{} of {} trials void", tally.void, tally.total()), text));
     }
     if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.outcome != Outcome::Pass) {

@@ -64,7 +64,7 @@ pub fn steadiness(steady: &Steadiness) -> Option<String> {
         said.push(format!("differences below {} are noise (A/A)", percent(floor)));
     }
     if let Some(index) = steady.noise_index_pct {
-        said.push(format!("0.01 % loss allows {} more than none", percent(index)));
+        said.push(format!("the rate with 0.01 % loss is {} higher than without loss", percent(index)));
     }
     (!said.is_empty()).then(|| said.join("; "))
 }

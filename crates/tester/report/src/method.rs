@@ -6,13 +6,13 @@ use record::number::{seconds, short};
 
 /// A paragraph for each thing that one must know to repeat it.
 pub fn method(results: &Results) -> Vec<String> {
-    const VOID: &str = "A trial in which the Tester itself was late, uneven, could not send, or dropped answers is void, and so is \
-         one in which every failure lies where other programs used the processors, or where the Tester itself paused and \
-         displaced as many queries: none of them is held against the server.";
-    const SELFTEST: &str = "Before that, the self-test of RFC 8219 9.2.1 sent the Tester's queries to its own AuthDNS without the \
+    const VOID: &str = "A trial is void if the Tester itself was late or uneven, could not send, or dropped answers. A trial is also \
+         void if every failure coincides with load of other programs, with a slow AuthDNS, or with a pause of the Tester \
+         that displaced as many queries. No void trial counts against the server.";
+    const SELFTEST: &str = "Before the searches, the self-test of RFC 8219 9.2.1 sent the Tester's queries to its own AuthDNS without the \
          server, at 2.2 times the highest rate and with a quarter of the timeout, to show that the Tester is not \
          the limit.";
-    const RELIED_ON: &str = "The self-test of RFC 8219 9.2.1 was not run again: a certificate of an earlier one, over the same device, shows \
+    const RELIED_ON: &str = "The self-test of RFC 8219 9.2.1 was not run again: a certificate of an earlier self-test, over the same device, shows \
          that the Tester is not the limit.";
     let settings = &results.settings;
     let mut all = vec![queries(settings), trial(settings), VOID.to_owned(), search(settings)];
@@ -67,7 +67,7 @@ fn search(settings: &Settings) -> String {
              above 5 % decides alone, and the rate found passed twice"
         }
         SearchMode::Mlr => {
-            "MLRsearch (RFC 9971): each rate is judged by all trials at it, first short ones far apart, then full-length ones"
+            "MLRsearch (RFC 9971): all trials at a rate decide the rate; the first trials are short and far apart, later ones have the full length"
         }
         SearchMode::Fixed => "The rate was given, not searched",
         SearchMode::Other(_) => {
@@ -80,7 +80,7 @@ fn search(settings: &Settings) -> String {
     };
     format!(
         "{search}, until the bounds are closer than {} %. The search is repeated {repeated}; the rate that is \
-         given is the first percentile of the rates found, the typical one is their median.",
+         given is the first percentile of the rates found; their median is the typical rate.",
         short(settings.width_pct)
     )
 }

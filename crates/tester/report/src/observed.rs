@@ -31,7 +31,10 @@ pub fn summary(analysis: &Analysis) -> String {
     let judgement =
         if weak.is_empty() { "no weakness found".to_owned() } else { shortened(&weak.join("; "), 300) };
     let (ids, ports) = (real(analysis.spoofing.ids, 0), real(analysis.spoofing.ports, 0));
-    format!("{} for each query; hidden by 1 ID of {ids} and 1 port of {ports}: {judgement}", real(each, 2))
+    format!(
+        "{} for each query; a forger must guess 1 ID of {ids} and 1 port of {ports}: {judgement}",
+        real(each, 2)
+    )
 }
 
 /// The figures, with their names.
@@ -76,7 +79,7 @@ fn outstanding(found: &Outstanding) -> [(String, String); 2] {
     );
     [
         ("Asked again within 10 s".to_owned(), again),
-        (format!("Under way within {} ms", found.window_ms), together),
+        (format!("In flight within {} ms", found.window_ms), together),
     ]
 }
 
@@ -130,7 +133,7 @@ fn spread(spread: &Spread) -> String {
 fn steps(spread: &Spread) -> String {
     let place = if spread.steps.by_port { ", between queries of one port" } else { "" };
     let congruence = if spread.congruence_pct > 0.0 {
-        format!("; a linear congruence foretells {}", brief_percent(spread.congruence_pct))
+        format!("; a linear congruence predicts {}", brief_percent(spread.congruence_pct))
     } else {
         String::new()
     };
@@ -160,7 +163,7 @@ fn forging(analysis: &Analysis) -> Vec<(String, String)> {
     let line = |label: &str, value: String| (label.to_owned(), value);
     vec![
         line(
-            "Hidden from a forger",
+            "A forger must guess",
             format!("1 ID of {}, 1 port of {}", real(spoofing.ids, 0), real(spoofing.ports, 0)),
         ),
         line(

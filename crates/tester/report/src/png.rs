@@ -45,6 +45,6 @@ fn draw(svg: &Path, png: &PathBuf) -> io::Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = super::one_line(said.lines().next().unwrap_or("it failed without a word"));
+    let said = super::one_line(said.lines().next().unwrap_or("it failed without a message"));
     Err(io::Error::other(format!("{PROGRAM} cannot draw {}: {said}", svg.display())))
 }

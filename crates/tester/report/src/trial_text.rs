@@ -27,7 +27,7 @@ pub fn trial_text(trial: &Trial) -> String {
         let (rate, length) = (rate_of(beside.rate_qps), seconds(beside.duration_s));
         let (answered, sent) = (count(beside.answered), count(beside.sent));
         let text = format!(
-            "{rate} for random names for {length}: {answered} of {sent} were answered. The counters below hold them too."
+            "{rate} for random names for {length}: {answered} of {sent} were answered. The counters below include these queries."
         );
         out += &wrapped("\nBeside: ", &text, 6);
     }

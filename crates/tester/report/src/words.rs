@@ -1,4 +1,4 @@
-//! What the record says, in plain sentences. Text, HTML and LaTeX all speak through here.
+//! The sentences about a record. Text, HTML and LaTeX all take their sentences from this module.
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ fn rate_sentence(results: &Results, summary: &Summary) -> String {
     if summary.p1 == 0 {
         let without = results.runs.iter().filter(|run| run.complete && run.qps == 0).count();
         let runs = plural(summary.n, "run", "runs");
-        return format!("{name} held no rate in {without} of {runs}{}.", spread(summary));
+        return format!("No rate passed for {name} in {without} of {runs}{}.", spread(summary));
     }
     let safe =
         if at_ceiling(results) { format!("at least {}", rate_of(summary.p1)) } else { rate_of(summary.p1) };
@@ -220,7 +220,7 @@ fn without_summary(results: &Results) -> String {
         results.runs.iter().filter(|run| run.qps > 0).map(|run| rate_of(run.qps)).collect();
     let end = match &results.state {
         State::Running => "The measurement has not ended yet.".to_owned(),
-        State::Complete if results.runs.is_empty() => "The measurement held no search.".to_owned(),
+        State::Complete if results.runs.is_empty() => "The measurement had no search.".to_owned(),
         State::Complete => "No run found a rate.".to_owned(),
         State::Interrupted => "The measurement was interrupted.".to_owned(),
         State::Failed(reason) => format!("The measurement failed: {}.", reason.trim_end_matches('.')),

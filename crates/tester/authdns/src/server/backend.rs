@@ -1,4 +1,4 @@
-//! The ways of answering over UDP: `--io`.
+//! The back-ends for answers over UDP: `--io`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,14 +16,15 @@ use crate::responder::Responder;
 /// How queries come in and answers leave over UDP. TCP is always served by sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Io {
-    /// The fastest that the devices of the addresses and the privileges allow.
+    /// The fastest back-end that the devices of the addresses and the privileges allow.
     #[default]
     Auto,
     /// UDP sockets with sendmmsg and recvmmsg.
     Udp,
     /// AF_XDP, past the kernel's network stack; needs an Ethernet device and privileges.
     Xdp,
-    /// An XDP program answers, sockets what it does not know; needs an Ethernet device and privileges.
+    /// An XDP program answers the usual queries, sockets answer the others; needs an Ethernet device and
+    /// privileges.
     Kernel,
 }
 

@@ -1,7 +1,7 @@
 //! The certificate of RFC 8219 9.2.1: a self-test that was passed, kept as a file with the conditions it was
 //! passed under.
 //!
-//! [`Conditions`] are texts. A certificate holds for a measurement whose conditions read the same:
+//! [`Conditions`] are texts. A certificate holds for a measurement that has the same conditions:
 //! `Certificate::objection`.
 
 mod conditions;
@@ -114,7 +114,7 @@ impl Certificate {
                 Some(format!("it was issued at {issued_utc}, and a certificate is for {hours} hours"))
             }
             Ok(Err(ahead)) if ahead.duration() > CLOCK_SLACK => {
-                Some(format!("it was issued at {issued_utc}, which is yet to come"))
+                Some(format!("it was issued at {issued_utc}, which is in the future"))
             }
             Err(_) => Some(format!("'{issued_utc}' is no time of issue")),
             _ if *timeout_s > needed.timeout_s => {
@@ -192,7 +192,7 @@ mod tests {
         refused(&|needed| needed.trial_s = 61.0, "60 s long, and 61 s");
         refused(&|needed| needed.rate_qps = 1_000_001, "up to 1,000,000 q/s, and 1,000,001");
         refused(&|needed| needed.now += 24 * HOUR, "for 24 hours");
-        refused(&|needed| needed.now -= 2 * HOUR, "yet to come");
+        refused(&|needed| needed.now -= 2 * HOUR, "in the future");
         let undated = Certificate { issued_utc: "today".into(), ..certificate() };
         assert!(undated.objection(&needed()).unwrap().contains("no time of issue"));
         let unknown = Conditions { boot: String::new(), ..certificate().conditions };

@@ -1,4 +1,4 @@
-//! Certificates as files: written whole or not at all, read with suspicion.
+//! Certificates as files: written whole or not at all, and checked when they are read.
 
 use std::env;
 use std::fs::{self, File};
@@ -152,7 +152,7 @@ fn read(path: &Path) -> Result<Certificate, String> {
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     if !stem.ends_with(&sha256(&octets)[..DIGEST_DIGITS]) {
-        return Err("it was changed after it was written: its name tells another digest".into());
+        return Err("it was changed after it was written: its name has another digest".into());
     }
     serde_json::from_slice(&octets).map_err(broken)
 }

@@ -131,7 +131,7 @@ impl Campaign {
             VisitEnd::Interrupted => VisitState::Pending,
         };
         let words = match &visit.state {
-            VisitState::Failed(reason) => format!("failed: {reason}; its words are in {}", log.display()),
+            VisitState::Failed(reason) => format!("failed: {reason}; its output is in {}", log.display()),
             VisitState::Pending => "interrupted".to_owned(),
             _ => format!("done in {}", short_duration(took)),
         };

@@ -10,7 +10,7 @@ use authdns::faults::{Fault, Faults};
 pub(crate) const FAULTS_HELP: &str = "\
 Faults: --fault KIND[=VALUE][,CONDITION=VALUE]...
   loss[=1%]            no answer
-  aaaa-silent[=10%]    no answer to AAAA for 10 % of the names, while A answers
+  aaaa-silent[=10%]    no answer to AAAA for 10 % of the names; A is answered
   delay=20ms           a late answer; also delay=normal(20ms,5ms) (mean, standard deviation) and
                        delay=pareto(20ms,1.5) (least, shape), which ',max=2s' bounds
   duplicate[=1%]       the answer twice
@@ -21,12 +21,12 @@ Faults: --fault KIND[=VALUE][,CONDITION=VALUE]...
   lame[=1%]            a referral to the root, without AA
   bogus[=1%]           damaged signatures, where there are some
 Conditions, all of which must hold:
-  share=10%            of the queries; another ID draws anew, the same query draws the same
+  share=10%            of the queries; a retry with another ID gets a new draw
   names=10%            of the names, always the same ones
   name=*.bad.test      names like this; '*' stands for anything
   type=AAAA            of the question
   over=udp             or over=tcp
-Shares lie side by side: with loss=1% and duplicate=2%, 1 % are lost and another 2 % come twice.
+Shares lie side by side: with loss=1% and duplicate=2%, 1 % are lost and another 2 % are answered twice.
   sextant auth --fault 'loss=1%' --fault 'delay=pareto(5ms,1.5),share=10%' --fault-seed 7
   sextant auth --fault 'rcode=SERVFAIL,name=*-007.dns64perf.test' --fault 'aaaa-silent=5%'";
 

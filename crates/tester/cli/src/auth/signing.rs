@@ -1,4 +1,4 @@
-//! The options that say how the zone is signed, and what resolvers are told.
+//! The options of the signed zone and of the trust anchor.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,7 +20,7 @@ const KEY_FILE_OCTETS_MAX: u64 = 65_536;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "DNSSEC")]
 pub struct SigningArgs {
-    /// Sign the zone: answers to queries with the DO bit are signed as they are asked for
+    /// Sign the zone: answers to queries with the DO bit are signed when the query arrives
     #[arg(long)]
     pub signed: bool,
     /// Private key of BIND's dnssec-keygen -a ED25519 (K*.private) [default: made from --key-seed]
@@ -29,11 +29,11 @@ pub struct SigningArgs {
     /// Text from which the key is derived; the same text gives the same key
     #[arg(long, value_name = "TEXT", requires = "signed", default_value = "sextant")]
     pub key_seed: String,
-    /// When the signatures begin to hold, for example 2030-01-01T00:00:00Z
+    /// Start of the validity of the signatures, for example 2030-01-01T00:00:00Z
     /// [default: an hour before the start]
     #[arg(long, value_name = "TIME", requires = "signed", value_parser = humantime::parse_rfc3339_weak)]
     pub signed_from: Option<SystemTime>,
-    /// How long the signatures hold, in days
+    /// Validity of the signatures, in days
     #[arg(long, value_name = "DAYS", requires = "signed", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=DAYS_MAX))]
     pub signed_days: u16,
     /// Write the trust anchor of the signed zone into a file: DS and DNSKEY records; those of reverse zones

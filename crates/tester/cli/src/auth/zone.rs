@@ -55,13 +55,13 @@ pub struct ZoneArgs {
     /// What exists besides nnn-nnn-nnn-nnn.SUFFIX, separated by commas [default: nothing]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub rules: Vec<RuleName>,
-    /// A records, and AAAA records where it has them, of each name
+    /// Number of A records of each name, and of AAAA records if the name has any
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=i64::from(ADDRESSES_MAX)))]
     pub addresses_per_name: u8,
     /// Text in the TXT record of a host, in octets (--rules types)
     #[arg(long, value_name = "OCTETS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(..=i64::from(TEXT_OCTETS_MAX)))]
     pub txt_octets: u16,
-    /// Master file of fixed records below the suffix, which come before the rules
+    /// Master file of fixed records below the suffix; fixed records take precedence over the rules
     #[arg(long, value_name = "FILE", value_parser = records_file)]
     pub records: Option<RecordsFile>,
     /// How it is signed.

@@ -24,7 +24,7 @@ use report::series::SeriesError;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  sextant campaign list                                what there is, and how long it takes
+  sextant campaign list                                all campaigns, and how long they take
   sextant campaign run dns64-shootout                  the quick form
   sextant campaign run p003-dispersion --preset full   as the paper did it
   sextant campaign show dns64-shootout > mine.toml     its description, to change

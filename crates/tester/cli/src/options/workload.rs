@@ -22,7 +22,7 @@ pub(crate) struct WorkloadArgs {
     /// trial, so the TTL of the records must exceed the length of a trial
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     cached_share: u8,
-    /// Number of names that the queries of --cached-share have
+    /// Number of different names in the queries of --cached-share
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536), requires = "cached_share")]
     hot_names: u32,
     /// Type of the queries, or several with their shares: aaaa, a, mx, TYPE65, a=30,aaaa=70
@@ -45,7 +45,7 @@ pub(crate) struct WorkloadArgs {
     /// Format of --input
     #[arg(long, value_enum, default_value_t, requires = "input")]
     input_format: Format,
-    /// Replay --input-format timed so many times as fast [default: 1]
+    /// Factor by which --input-format timed is replayed faster [default: 1]
     #[arg(long, value_name = "TIMES", value_parser = speed, requires = "input")]
     speed: Option<f64>,
     /// Ask the file's queries in a random order (within 65536 of them if the file is over 256 MiB)
@@ -61,7 +61,7 @@ pub(crate) struct WorkloadArgs {
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// How the queries lie in time: constant, poisson, steps, ramp, burst, or a closed loop
+    /// Load model: constant, poisson, steps, ramp, burst, or a closed loop
     #[arg(long, value_name = "MODEL", default_value = "constant", help = LOAD_HELP)]
     load: Model,
     /// Set DO: ask for DNSSEC records
@@ -88,7 +88,7 @@ pub(crate) struct WorkloadArgs {
 }
 
 /// In words that the documentation would take for links.
-const LOAD_HELP: &str = "How the queries lie in time: constant, poisson[:SEED], steps:RATE,RATE,... (equal parts), \
+const LOAD_HELP: &str = "Load model: constant, poisson[:SEED], steps:RATE,RATE,... (equal parts), \
     ramp:FROM-TO, burst:QUERIES (back to back, at the average rate); or a closed loop: closed:WINDOW (outstanding queries \
     of each thread), experiments:SLOTS[xCOUNT] (of 256 queries, as dns64perf2 makes them)";
 

@@ -38,11 +38,11 @@ impl Collector for Measurement {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (now, counts) = (self.watch.now(), self.watch.live.counts());
         let labels = [("version", env!("CARGO_PKG_VERSION")), ("server", &self.server)];
-        metric(&mut encoder, "sextant", "What measures, and what is measured", MetricType::Info)?
+        metric(&mut encoder, "sextant", "The program that measures, and the server", MetricType::Info)?
             .encode_info(&labels)?;
         state(&mut encoder, &now)?;
         classes(&mut encoder, &counts)?;
-        let lost = "Queries past their timeout without an answer; a late answer takes one back";
+        let lost = "Queries without an answer after their timeout; a late answer reduces the number by one";
         gauge(&mut encoder, "sextant_queries_lost", lost, counts.lost as f64)?;
         latency(&mut encoder, &self.watch.live, &counts)
     }
@@ -80,12 +80,8 @@ fn classes(encoder: &mut DescriptorEncoder<'_>, counts: &Counts) -> fmt::Result 
     ] {
         count(metric(encoder, name, help, MetricType::Counter)?, value)?;
     }
-    let mut answers = metric(
-        encoder,
-        "sextant_answers",
-        "Datagrams received, by what they are worth",
-        MetricType::Counter,
-    )?;
+    let mut answers =
+        metric(encoder, "sextant_answers", "Datagrams received, by class", MetricType::Counter)?;
     for (class, value) in [
         ("valid", counts.valid),
         ("invalid", counts.invalid),

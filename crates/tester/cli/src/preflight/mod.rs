@@ -22,15 +22,15 @@ use record::preflight::{Finding, Severity};
 #[command(after_help = "\
 Examples:
   sextant preflight
-      what the machine is like; nothing is sent
+      examines the machine; nothing is sent
   sextant preflight --fix
-      the same, and mends what a command can mend, each after a yes
+      the same, then runs commands that correct findings, each after a confirmation
   sextant preflight --ladder
-      asks a reflector in a lab, with one worker and more, from one port and more, and in bursts: what limits before any
-      server does
+      asks a reflector in a lab, with one worker and more, from one port and more, and in bursts; shows
+      what limits a rate before any server does
   sextant preflight --ladder --server '[2001:db8::1]:53'
       the same towards another machine, on which 'sextant echo --listen [::]:53 --threads 8' runs
-Exit codes: 0 fit, 1 something should be mended, 3 nothing can be measured here")]
+Exit codes: 0 fit, 1 something should be corrected, 3 nothing can be measured here")]
 pub struct PreflightArgs {
     /// Also measure with a reflector, for about 15 seconds
     #[arg(long)]

@@ -28,17 +28,17 @@ use stand::{StandArgs, TrialSetup};
 Examples:
   sextant trial --server '[::1]:53' --rate 50000 --duration 10
   sextant trial --server '[::1]:5300' --rate 100000 --prefix 2001:2:0:aaaa::/96 --json
-      straight against an AuthDNS that has a AAAA for every name
+      an AuthDNS that has a AAAA record for every name, without a DUT
   sextant trial --server '[::1]:53' --rate 20000 --input names.txt --shuffle --load poisson
-      what a file in dnsperf's format asks, as independent clients would
+      the queries of a file in dnsperf's format, at the random times of independent clients
   sextant trial --server '[::1]:53' --load closed:100 --duration 10
-      dnsperf's way: a closed loop, 100 queries outstanding
+      as dnsperf measures: a closed loop, 100 queries outstanding
   sextant trial --peer unbound --rate 5000 --duration 10
       a server that is started for it, with an AuthDNS and a lab
   sextant trial --peer dns64d --load experiments:16x2560
-      dns64perf2's way: the time that 256 queries take, with 16 outstanding
+      as dns64perf2 measures: the time that 256 queries take, with 16 outstanding
   sextant trial --peer dns64d --io udp --rate 5000 --attack 20000 --duration 10
-      what is left for others during an attack with random names")]
+      how other clients are answered during an attack with random names")]
 pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]

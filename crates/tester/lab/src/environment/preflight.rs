@@ -1,4 +1,4 @@
-//! What limits or disturbs a measurement on this machine before any server does.
+//! Findings about limits and disturbances of this machine that would distort a measurement.
 
 use record::limits::{FOREIGN_LOAD_WARNING, STEAL_WARNING};
 use record::machine::NetworkDevice;
@@ -121,7 +121,7 @@ fn ipv6_loopback(manifest: &Manifest) -> Option<Finding> {
 fn receive_buffers(manifest: &Manifest) -> Option<Finding> {
     let limit = manifest.network.rmem_max_octets?;
     let cost = if manifest.network.may_force_buffers {
-        "the server's socket overflows in a stall of a few milliseconds, ours are exempt"
+        "the server's socket overflows in a stall of a few milliseconds; the Tester's sockets are larger"
     } else {
         "sockets overflow in a stall of a few milliseconds"
     };

@@ -1,5 +1,4 @@
-//! Who is joined to whom, and with which addresses: the same in every lab, so that commands can be written
-//! down once.
+//! The links and addresses of a lab: the same in every lab, so that documents can show complete commands.
 
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,11 +20,11 @@ pub const LINKS: [(Role, Role); 3] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It asks.
+    /// The Measurer.
     Tester,
     /// The device under test.
     Dut,
-    /// The authoritative server behind it.
+    /// The AuthDNS.
     Auth,
 }
 

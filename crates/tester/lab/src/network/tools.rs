@@ -85,7 +85,7 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> io::Result<String>
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let reason = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed without a word");
+    let reason = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed without a message");
     Err(io::Error::other(named(&reason.trim())))
 }
 

@@ -46,7 +46,7 @@ fn judge_ids(ids: &Spread, add: &mut impl FnMut(bool, String)) {
         let pct = ids.congruence_pct;
         return add(
             true,
-            format!("a linear congruence foretells {pct:.1} % of the IDs from the three before"),
+            format!("a linear congruence predicts {pct:.1} % of the IDs from the three before"),
         );
     }
     let failed: Vec<_> = ids.tests.iter().filter(|test| test.p_value < ALPHA).collect();

@@ -132,7 +132,7 @@ fn doubts(of: Named<'_>) -> Vec<String> {
     let mut doubt = |what: &str| doubts.push(format!("{}: {what}", of.name));
     match &of.results.state {
         State::Complete => {}
-        State::Running => doubt("still runs, or ended without a word; only its complete runs count"),
+        State::Running => doubt("still runs, or crashed; only its complete runs count"),
         State::Interrupted => doubt("was interrupted; only its complete runs count"),
         State::Failed(_) => doubt("failed; only its complete runs count"),
     }
