@@ -109,6 +109,44 @@ fn rfc_6761_special_names_stay_here() {
 }
 
 #[test]
+fn rfc_6303_attack_private_names_do_not_leak_upstream() {
+    let (upstream, server) = alone("");
+    for (words, zone) in [
+        ("printer.local AAAA", "local"),
+        ("nas.home.arpa AAAA", "home.arpa"),
+        ("1.0.0.10.in-addr.arpa PTR", "10.in-addr.arpa"),
+        ("b._dns-sd._udp.0.168.192.in-addr.arpa PTR", "168.192.in-addr.arpa"),
+        ("1.d.f.ip6.arpa PTR", "d.f.ip6.arpa"),
+    ] {
+        server.ask(words).is(rcode::NXDOMAIN, &[&format!("ns {zone} 10800 SOA 10800")]);
+    }
+    upstream.was_asked(&[]);
+}
+
+#[test]
+fn rfc_6303_attack_a_pointer_under_a_prefix_does_not_lead_to_a_private_reverse_zone() {
+    let (upstream, server) = alone("");
+    let reverse = "3.0.2.0.1.0.a.0.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.8.b.d.0.1.0.0.2.ip6.arpa";
+    let alias = format!("an {reverse} 600 CNAME 3.2.1.10.in-addr.arpa");
+    let soa = "ns 10.in-addr.arpa 10800 SOA 10800";
+    server.ask(&format!("{reverse} PTR")).is(rcode::NXDOMAIN, &[&alias, soa]);
+    upstream.was_asked(&[]);
+}
+
+#[test]
+fn rfc_6303_private_zones_are_asked_of_their_own_servers() {
+    let upstream = Upstream::start();
+    let words = "1.0.0.10.in-addr.arpa PTR";
+    let record = "an 1.0.0.10.in-addr.arpa 60 PTR nas.example.com";
+    upstream.says(words, 0, &[record]);
+    let forward =
+        format!("[[forward]]\ndomains = ['10.in-addr.arpa']\nupstreams = ['{}']", upstream.address);
+    Server::before(&upstream, &forward).ask(words).is(0, &[record]);
+    Server::before(&upstream, "local.private_zones = false").ask(words).is(0, &[record]);
+    upstream.was_asked(&[words, words]);
+}
+
+#[test]
 fn rfc_8482_any_is_one_record_over_udp_and_forwarded_over_tcp() {
     let (upstream, server) = alone("");
     upstream.says("www.example.com ANY", 0, &[crate::A_RECORD]);

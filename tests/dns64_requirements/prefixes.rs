@@ -106,7 +106,8 @@ fn pointers(more: &str) -> (Upstream, Server) {
     let upstream = Upstream::start();
     upstream.says(&format!("{IN_ADDR} PTR"), 0, &[&format!("an {IN_ADDR} 60 PTR www.example.com")]);
     upstream.says(&format!("{REVERSE} PTR"), 0, &[&format!("an {REVERSE} 60 PTR native.example.com")]);
-    let server = Server::before(&upstream, more);
+    // Documentation addresses have private reverse names.
+    let server = Server::before(&upstream, &format!("local.private_zones = false\n{more}"));
     (upstream, server)
 }
 

@@ -51,6 +51,11 @@ impl Routes {
         self.0.longest(name).copied().unwrap_or(0)
     }
 
+    /// Whether the name lies in a domain other than the root.
+    pub fn is_named(&self, name: &Name) -> bool {
+        self.0.longest_below(name, None).is_some()
+    }
+
     /// Whether there is no domain.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -86,7 +91,11 @@ impl<T> Tree<T> {
 
     /// The value of the longest domain that the name lies in.
     fn longest(&self, name: &Name) -> Option<&T> {
-        let mut found = self.value.as_ref();
+        self.longest_below(name, self.value.as_ref())
+    }
+
+    /// The value of the longest domain other than the root that the name lies in; `found` without one.
+    fn longest_below<'t>(&'t self, name: &Name, mut found: Option<&'t T>) -> Option<&'t T> {
         if self.below.is_empty() {
             return found;
         }

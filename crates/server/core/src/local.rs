@@ -8,19 +8,27 @@
 //! | `localhost` and below | A 127.0.0.1, AAAA `::1` (RFC 6761 6.3) |
 //! | `invalid`, `onion` and below | NXDOMAIN (RFC 6761 6.4, RFC 7686 2) |
 //! | `resolver.arpa` and below | no records: there is no designated resolver (RFC 9462 4, 6.4) |
+//! | `local`, `home.arpa`, `service.arpa` and below, the reverse names of private addresses | the zone has SOA and NS alone ([`zones`]) |
 //!
-//! Other types have no records there. DS of the first two is asked upstream: it belongs to the zone above.
+//! Other types have no records there. DS of a zone in `arpa` is asked upstream: it belongs to the zone above.
+//! A PTR question for an address under a prefix leads to a reverse name: where that is private, the answer is
+//! local, too (RFC 6147 5.3.1).
+
+mod zones;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use dns64::Prefix;
 use dns64::prefix::IPV4ONLY_ARPA;
-use dns64::reverse;
+use dns64::reverse::{self, Style};
 use dns64::rewrite::{ClientQuery, write_empty};
 use dns64::wire::{CLASS_IN, Header, Name, Overflow, Question, Section, Writer, rcode, rtype};
 
+use crate::answer::REVERSE_CNAME_TTL_S;
+use crate::domains::Routes;
 use crate::ede;
 use crate::settings::{Local, View};
+use zones::private_zone;
 
 /// An answer of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,21 +64,28 @@ const NON_EXISTENT: [&[u8]; 2] = [b"\x07invalid\0", b"\x05onion\0"];
 const RESPONSIBLE: &[u8] = b"\x06nobody\x07invalid\0";
 
 /// Writes the answer to a question of class IN into `out`, whose length is the client's limit, if the
-/// question is one that is answered here. The answer has no OPT record; an answer that does not fit has TC
-/// and no records.
+/// question is one that is answered here. A private zone in which `routes` have a domain is not. The answer
+/// has no OPT record; an answer that does not fit has TC and no records.
 pub fn answer(
     local: &Local,
     view: &View,
+    routes: &Routes,
     asked: &ClientQuery,
     over_udp: bool,
     out: &mut [u8],
 ) -> LocalAnswer {
-    let Some(reply) = find(local, view, asked, over_udp) else { return LocalAnswer::None };
+    let Some(reply) = find(local, view, routes, asked, over_udp) else { return LocalAnswer::None };
     let ede = matches!(reply.content, Content::Synthesized(_)).then_some(ede::code::SYNTHESIZED);
     LocalAnswer::Written { octets: reply.write(asked, out), ede }
 }
 
-fn find<'v>(local: &Local, view: &'v View, asked: &ClientQuery, over_udp: bool) -> Option<Reply<'v>> {
+fn find<'v>(
+    local: &Local,
+    view: &'v View,
+    routes: &Routes,
+    asked: &ClientQuery,
+    over_udp: bool,
+) -> Option<Reply<'v>> {
     let question = &asked.question;
     if question.qclass != CLASS_IN {
         return None;
@@ -85,7 +100,12 @@ fn find<'v>(local: &Local, view: &'v View, asked: &ClientQuery, over_udp: bool) 
     {
         return Some(reply);
     }
-    let any = Reply { content: Content::HostInfo, ttl_s: ANY_TTL_S, zone: &[0] };
+    if local.private_zones
+        && let Some(reply) = private(view, routes, question)
+    {
+        return Some(reply);
+    }
+    let any = Reply { content: Content::HostInfo, ttl_s: ANY_TTL_S, zone: Name::ROOT, alias: None };
     (local.minimal_any && over_udp && question.qtype == rtype::ANY).then_some(any)
 }
 
@@ -94,7 +114,9 @@ struct Reply<'v> {
     content: Content<'v>,
     ttl_s: u32,
     /// The owner of the SOA record of negative answers.
-    zone: &'static [u8],
+    zone: Name,
+    /// The name asked for is an alias of this one.
+    alias: Option<Name>,
 }
 
 enum Content<'v> {
@@ -106,11 +128,15 @@ enum Content<'v> {
     Synthesized(&'v [Prefix]),
     /// A PTR record to `ipv4only.arpa`.
     Pointer,
+    /// The SOA record of the zone.
+    Soa,
+    /// Its NS record: the zone itself (RFC 6303 3).
+    NameServer,
     HostInfo,
 }
 
 fn ipv4only<'v>(ttl_s: u32, view: &'v View, question: &Question) -> Option<Reply<'v>> {
-    let reply = |content, zone| Some(Reply { content, ttl_s, zone });
+    let reply = |content, zone| Some(Reply::of(content, ttl_s, zone));
     for zone in [IPV4ONLY, IPV4ONLY_REVERSE[0], IPV4ONLY_REVERSE[1]] {
         match Position::of(&question.name, zone) {
             None => {}
@@ -127,7 +153,7 @@ fn ipv4only<'v>(ttl_s: u32, view: &'v View, question: &Question) -> Option<Reply
         return None;
     }
     let ipv4 = view.rule.as_ref()?.ipv4_of(reverse::ipv6_of(&question.name)?)?;
-    IPV4ONLY_ARPA.contains(&ipv4).then_some(Reply { content: Content::Pointer, ttl_s, zone: IPV4ONLY })
+    IPV4ONLY_ARPA.contains(&ipv4).then_some(Reply::of(Content::Pointer, ttl_s, IPV4ONLY))
 }
 
 /// Clients learn the prefixes from this answer (RFC 7050): it has all of them, whatever their spread and
@@ -148,7 +174,7 @@ fn at_ipv4only<'v>(view: &'v View, question: &Question) -> Content<'v> {
 }
 
 fn special(question: &Question) -> Option<Reply<'static>> {
-    let reply = |content, zone| Some(Reply { content, ttl_s: SPECIAL_TTL_S, zone });
+    let reply = |content, zone| Some(Reply::of(content, SPECIAL_TTL_S, zone));
     if Position::of(&question.name, LOCALHOST).is_some() {
         return match question.qtype {
             rtype::A | rtype::ANY => reply(Content::Ipv4(&[Ipv4Addr::LOCALHOST]), LOCALHOST),
@@ -161,6 +187,35 @@ fn special(question: &Question) -> Option<Reply<'static>> {
     }
     let zone = NON_EXISTENT.into_iter().find(|zone| Position::of(&question.name, zone).is_some())?;
     reply(Content::NoName, zone)
+}
+
+/// A question for a private name, which means something in this network at most.
+fn private(view: &View, routes: &Routes, question: &Question) -> Option<Reply<'static>> {
+    let (style, target) = match pointer_target(view, question) {
+        Some((style, target)) => (style, Some(target)),
+        None => (Style::Answer, None),
+    };
+    let name = target.as_ref().unwrap_or(&question.name);
+    let zone = private_zone(name)?;
+    let is_apex = zone == *name;
+    if routes.is_named(name) || is_apex && question.qtype == rtype::DS && zones::has_parent(&zone) {
+        return None;
+    }
+    let content = match question.qtype {
+        _ if !is_apex || !zones::has_parent(&zone) => Content::NoName,
+        rtype::SOA | rtype::ANY => Content::Soa,
+        rtype::NS => Content::NameServer,
+        _ => Content::NoData,
+    };
+    let alias = target.filter(|_| style == Style::Cname);
+    Some(Reply { content, ttl_s: SPECIAL_TTL_S, zone, alias })
+}
+
+/// The `in-addr.arpa` name that a PTR question for an address under a prefix leads to (RFC 6147 5.3.1).
+fn pointer_target(view: &View, question: &Question) -> Option<(Style, Name)> {
+    let style = view.ptr.filter(|_| question.qtype == rtype::PTR)?;
+    let ipv4 = view.rule.as_ref()?.ipv4_of(reverse::ipv6_of(&question.name)?)?;
+    Some((style, reverse::in_addr_arpa(ipv4)))
 }
 
 /// Where a name stands in a zone.
@@ -186,7 +241,14 @@ impl Position {
     }
 }
 
-impl Reply<'_> {
+impl<'v> Reply<'v> {
+    /// An answer of the zone of this name, in wire format.
+    fn of(content: Content<'v>, ttl_s: u32, zone: &[u8]) -> Self {
+        // A constant of this file is always a name; the root stands for the impossible.
+        let zone = Name::parse(zone, 0).map_or(Name::ROOT, |(name, _)| name);
+        Self { content, ttl_s, zone, alias: None }
+    }
+
     fn write(&self, asked: &ClientQuery, out: &mut [u8]) -> usize {
         let no_name = matches!(self.content, Content::NoName);
         let flags = asked.answer_flags(if no_name { rcode::NXDOMAIN } else { rcode::NOERROR });
@@ -196,11 +258,18 @@ impl Reply<'_> {
 
     fn try_write(&self, asked: &ClientQuery, flags: u16, out: &mut [u8]) -> Result<usize, Overflow> {
         let mut writer = Writer::new(out, asked.id, flags, &asked.question)?;
-        let mut put = |rtype, rdata: &[u8]| {
-            writer.record(Section::Answer, &asked.question.name, rtype, CLASS_IN, self.ttl_s, rdata)
-        };
+        let own = &asked.question.name;
+        if let Some(alias) = &self.alias {
+            let put_alias = |writer: &mut Writer<'_>| writer.name(alias);
+            let (section, ttl_s) = (Section::Answer, REVERSE_CNAME_TTL_S);
+            writer.record_with(section, own, rtype::CNAME, CLASS_IN, ttl_s, put_alias)?;
+        }
+        let mut put =
+            |rtype, rdata: &[u8]| writer.record(Section::Answer, own, rtype, CLASS_IN, self.ttl_s, rdata);
         match self.content {
-            Content::NoName | Content::NoData => self.write_soa(&mut writer)?,
+            Content::NoName | Content::NoData => self.write_soa(Section::Authority, &mut writer)?,
+            Content::Soa => self.write_soa(Section::Answer, &mut writer)?,
+            Content::NameServer => put(rtype::NS, self.zone.as_wire())?,
             Content::Ipv4(addresses) => {
                 addresses.iter().try_for_each(|ipv4| put(rtype::A, &ipv4.octets()))?;
             }
@@ -216,12 +285,10 @@ impl Reply<'_> {
     }
 
     /// The SOA record of a local zone (RFC 6303 3), which tells how long the answer may be kept (RFC 2308 3).
-    fn write_soa(&self, writer: &mut Writer<'_>) -> Result<(), Overflow> {
+    fn write_soa(&self, section: Section, writer: &mut Writer<'_>) -> Result<(), Overflow> {
         const SERIAL_REFRESH_RETRY_EXPIRE: [u32; 4] = [1, 3600, 1200, 604_800];
-        // A constant of this file is always a name; the root stands for the impossible.
-        let zone = Name::parse(self.zone, 0).map_or(Name::ROOT, |(name, _)| name);
-        writer.record_with(Section::Authority, &zone, rtype::SOA, CLASS_IN, self.ttl_s, |writer| {
-            writer.name(&zone)?;
+        writer.record_with(section, &self.zone, rtype::SOA, CLASS_IN, self.ttl_s, |writer| {
+            writer.name(&self.zone)?;
             writer.put(RESPONSIBLE)?;
             let numbers = SERIAL_REFRESH_RETRY_EXPIRE.iter().chain([&self.ttl_s]);
             numbers.into_iter().try_for_each(|number| writer.put(&number.to_be_bytes()))

@@ -164,6 +164,9 @@ pub struct Local {
     pub ipv4only_ttl_s: u32,
     /// Answer `localhost`, `invalid`, `onion` (RFC 6761, RFC 7686) and `resolver.arpa` (RFC 9462 6.4).
     pub special_names: bool,
+    /// Answer private names: `local` (RFC 6762), `home.arpa` (RFC 8375), `service.arpa` (RFC 9665) and the
+    /// reverse zones of addresses that are not global (RFC 6303, RFC 7793), but for those that a route names.
+    pub private_zones: bool,
     /// Answer ANY over UDP with one HINFO record (RFC 8482); otherwise it is forwarded.
     pub minimal_any: bool,
 }
@@ -270,7 +273,13 @@ impl Default for Caching {
 
 impl Default for Local {
     fn default() -> Self {
-        Self { ipv4only: true, ipv4only_ttl_s: 3_600, special_names: true, minimal_any: true }
+        Self {
+            ipv4only: true,
+            ipv4only_ttl_s: 3_600,
+            special_names: true,
+            private_zones: true,
+            minimal_any: true,
+        }
     }
 }
 

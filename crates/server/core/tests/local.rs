@@ -4,10 +4,12 @@
 #[path = "../../../dns64/tests/support/mod.rs"]
 mod support;
 
+use dns64::reverse::Style;
 use dns64::rewrite::ClientQuery;
 use dns64::rule::{Policy, PrefixChoice};
 use dns64::wire::{Header, Message, rcode};
 use proptest::prelude::*;
+use server_core::domains::Routes;
 use server_core::ede;
 use server_core::local::{LocalAnswer, answer};
 use server_core::settings::{Local, View};
@@ -22,7 +24,7 @@ fn view(prefixes: &[&str]) -> View {
 /// The answer over TCP with its RCODE, or `None` where the question is forwarded.
 fn answered_in(view: &View, words: &str) -> Option<(u8, Vec<String>)> {
     let mut out = [0; 1232];
-    match answer(&Local::default(), view, &asked(words), false, &mut out) {
+    match answer(&Local::default(), view, &Routes::default(), &asked(words), false, &mut out) {
         LocalAnswer::None => None,
         LocalAnswer::Written { octets, ede } => {
             let message = Message::parse(&out[..octets]).unwrap();
@@ -161,6 +163,7 @@ fn any_over_udp_is_answered_with_one_record() {
     let mut any = |words: &str, local: &Local, over_udp| match answer(
         local,
         &View::default(),
+        &Routes::default(),
         &asked(words),
         over_udp,
         &mut out,
@@ -179,7 +182,8 @@ fn any_over_udp_is_answered_with_one_record() {
 #[test]
 fn what_is_switched_off_is_forwarded() {
     let off = |local: Local, words: &str| {
-        answer(&local, &View::default(), &asked(words), true, &mut [0; 512]) == LocalAnswer::None
+        answer(&local, &View::default(), &Routes::default(), &asked(words), true, &mut [0; 512])
+            == LocalAnswer::None
     };
     let ipv4only = Local { ipv4only: false, ..Local::default() };
     assert!(off(ipv4only, "ipv4only.arpa AAAA") && off(ipv4only, "170.0.0.192.in-addr.arpa PTR"));
@@ -189,6 +193,79 @@ fn what_is_switched_off_is_forwarded() {
         assert!(off(special_names, name), "{name}");
     }
     assert!(!off(special_names, "ipv4only.arpa AAAA"));
+    let private_zones = Local { private_zones: false, ..Local::default() };
+    for name in ["printer.local A", "nas.home.arpa AAAA", "1.0.0.10.in-addr.arpa PTR", "d.f.ip6.arpa NS"] {
+        assert!(off(private_zones, name) && !off(Local::default(), name), "{name}");
+    }
+}
+
+#[test]
+fn rfc_6303_private_zones_have_their_soa_and_ns_records_alone() {
+    for zone in ["10.in-addr.arpa", "2.0.192.in-addr.arpa", "D.F.ip6.arpa", "home.arpa", "service.arpa"] {
+        let soa = format!("ns {zone} 10800 SOA 10800");
+        assert_eq!(answered(&format!("{zone} SOA")), found([&soa.replace("ns ", "an ")]));
+        assert_eq!(answered(&format!("{zone} NS")), found([&format!("an {zone} 10800 NS {zone}")]));
+        assert_eq!(answered(&format!("{zone} PTR")), negative(0, &soa));
+        assert_eq!(answered(&format!("{zone} TYPE43")), None, "DS is in the zone above (RFC 8375 4)");
+        for below in ["x PTR", "1.2.3 PTR", "a.b TYPE43", "x AAAA", "x ANY"] {
+            let words = below.replace(' ', &format!(".{zone} "));
+            assert_eq!(answered(&words), negative(rcode::NXDOMAIN, &soa), "{words}");
+        }
+    }
+}
+
+#[test]
+fn rfc_6762_local_does_not_exist() {
+    for name in ["local", "printer.local", "_ipp._tcp.LOCAL"] {
+        let zone = name.rsplit('.').next().unwrap();
+        let none = negative(rcode::NXDOMAIN, &format!("ns {zone} 10800 SOA 10800"));
+        for qtype in ["A", "AAAA", "PTR", "NS", "SOA", "TYPE43"] {
+            assert_eq!(answered(&format!("{name} {qtype}")), none, "{name}");
+        }
+    }
+}
+
+#[test]
+fn private_names_of_a_domain_with_its_own_servers_are_asked_of_them() {
+    let routed = |domain: &str, words: &str| {
+        let mut routes = Routes::default();
+        routes.insert(&name(domain), 1);
+        answer(&Local::default(), &View::default(), &routes, &asked(words), true, &mut [0; 512])
+            == LocalAnswer::None
+    };
+    for (domain, words) in [
+        ("corp.local", "www.corp.local AAAA"),
+        ("home.arpa", "nas.home.arpa A"),
+        ("10.in-addr.arpa", "1.0.0.10.in-addr.arpa PTR"),
+        ("1.10.in-addr.arpa", "7.2.1.10.in-addr.arpa PTR"),
+        ("arpa", "1.0.0.10.in-addr.arpa PTR"),
+    ] {
+        assert!(routed(domain, words), "{words}");
+    }
+    for (domain, words) in [
+        ("corp.local", "www.other.local A"),
+        ("1.10.in-addr.arpa", "7.1.2.10.in-addr.arpa PTR"),
+        (".", "1.0.0.10.in-addr.arpa PTR"),
+    ] {
+        assert!(!routed(domain, words), "{words}");
+    }
+}
+
+/// The PTR name of 10.1.2.3 under `2001:db8:64::/96`.
+const PRIVATE_PTR: &str = "3.0.2.0.1.0.a.0.0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.8.b.d.0.1.0.0.2.ip6.arpa";
+
+#[test]
+fn attack_pointers_under_a_prefix_do_not_lead_to_private_reverse_names() {
+    let soa = "ns 10.in-addr.arpa 10800 SOA 10800";
+    let mut view = view(&["2001:db8:64::/96"]);
+    let words = format!("{PRIVATE_PTR} PTR");
+    let alias = format!("an {PRIVATE_PTR} 600 CNAME 3.2.1.10.in-addr.arpa");
+    assert_eq!(answered_in(&view, &words), Some((rcode::NXDOMAIN, vec![alias, soa.to_owned()])));
+    view.ptr = Some(Style::Answer);
+    assert_eq!(answered_in(&view, &words), negative(rcode::NXDOMAIN, soa));
+    view.ptr = None;
+    let documentation = "ns 8.b.d.0.1.0.0.2.ip6.arpa 10800 SOA 10800";
+    assert_eq!(answered_in(&view, &words), negative(rcode::NXDOMAIN, documentation), "no part of DNS64");
 }
 
 #[test]
@@ -197,7 +274,7 @@ fn other_classes_are_forwarded() {
         let mut chaos = asked(words);
         chaos.question.qclass = 3;
         assert_eq!(
-            answer(&Local::default(), &View::default(), &chaos, true, &mut [0; 512]),
+            answer(&Local::default(), &View::default(), &Routes::default(), &chaos, true, &mut [0; 512]),
             LocalAnswer::None
         );
     }
@@ -207,7 +284,7 @@ fn other_classes_are_forwarded() {
 fn answers_carry_the_clients_flags_and_never_aa_or_ad() {
     let mut out = [0; 512];
     let asked = ClientQuery { checking_disabled: true, dnssec_ok: true, ..asked("ipv4only.arpa AAAA") };
-    answer(&Local::default(), &View::default(), &asked, true, &mut out);
+    answer(&Local::default(), &View::default(), &Routes::default(), &asked, true, &mut out);
     let message = Message::parse(&out).unwrap();
     assert_eq!(message.header.flags, Header::QR | Header::RD | Header::RA | Header::CD);
     assert_eq!((message.header.id, message.header.counts), (asked.id, [1, 2, 0, 0]));
@@ -218,7 +295,8 @@ fn an_answer_that_does_not_fit_is_truncated() {
     let many: Vec<String> = (0..20).map(|n| format!("2001:db8:{n}::/96")).collect();
     let view = view(&many.iter().map(String::as_str).collect::<Vec<_>>());
     let mut out = [0; 512];
-    let written = answer(&Local::default(), &view, &asked("ipv4only.arpa AAAA"), true, &mut out);
+    let written =
+        answer(&Local::default(), &view, &Routes::default(), &asked("ipv4only.arpa AAAA"), true, &mut out);
     let LocalAnswer::Written { octets, .. } = written else { panic!() };
     let message = Message::parse(&out[..octets]).unwrap();
     assert!(message.header.has(Header::TC));
@@ -229,13 +307,13 @@ proptest! {
     #[test]
     fn any_question_and_room_is_taken(
         labels in "([a-z]{1,9}\\.){0,3}",
-        zone in prop::sample::select(vec!["", "ipv4only.arpa", "localhost", "invalid", "resolver.arpa", "ip6.arpa"]),
+        zone in prop::sample::select(vec!["", "ipv4only.arpa", "localhost", "invalid", "resolver.arpa", "ip6.arpa", "local", "home.arpa", "10.in-addr.arpa"]),
         qtype: u16,
         room in 0usize..600,
     ) {
         let mut out = vec![0; room];
         let asked = asked(&format!("{labels}{zone} TYPE{qtype}"));
-        if let LocalAnswer::Written { octets, .. } = answer(&Local::default(), &View::default(), &asked, true, &mut out) {
+        if let LocalAnswer::Written { octets, .. } = answer(&Local::default(), &View::default(), &Routes::default(), &asked, true, &mut out) {
             prop_assert!(octets <= room);
             if octets > 0 {
                 prop_assert!(Message::parse(&out[..octets]).unwrap().records().all(|record| record.is_ok()));

@@ -20,7 +20,7 @@ use crate::settings::View;
 
 /// The TTL of the CNAME record from a synthesized address to its `in-addr.arpa` name, in seconds: it follows
 /// from the prefix, which hardly ever changes.
-const REVERSE_CNAME_TTL_S: u32 = 600;
+pub(crate) const REVERSE_CNAME_TTL_S: u32 = 600;
 
 /// What an answer was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -121,7 +121,8 @@ impl ClientSide {
         let (form, settings) = (self.form(now_ns, client, query), &*self.settings);
         let room = form.room(&mut self.local);
         let view = &settings.views[view];
-        let written = local::answer(&settings.local, view, &query.asked, client.channel.is_udp(), room);
+        let (asked, over_udp) = (&query.asked, client.channel.is_udp());
+        let written = local::answer(&settings.local, view, &settings.routes, asked, over_udp, room);
         let LocalAnswer::Written { octets, ede } = written else { return false };
         let mut notes = ExtendedErrors::none();
         ede.into_iter().for_each(|code| notes.say(code));

@@ -151,6 +151,12 @@ fn caching(raw: &keys::Cache) -> Caching {
 }
 
 fn local(raw: &keys::Local) -> Local {
-    let &keys::Local { ipv4only, ipv4only_ttl_s: Number(ipv4only_ttl_s), special_names, minimal_any } = raw;
-    Local { ipv4only, ipv4only_ttl_s, special_names, minimal_any }
+    let &keys::Local {
+        ipv4only,
+        ipv4only_ttl_s: Number(ipv4only_ttl_s),
+        special_names,
+        private_zones,
+        minimal_any,
+    } = raw;
+    Local { ipv4only, ipv4only_ttl_s, special_names, private_zones, minimal_any }
 }

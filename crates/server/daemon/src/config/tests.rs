@@ -184,7 +184,7 @@ fn every_key_of_asking_caching_and_limits_is_read() {
          case_randomization = true\ncookies = false\ntrust_ad = true\nloop_probe = false\n\
          [cache]\nsize_mib = 1\nttl_max_s = 2\nnegative_ttl_max_s = 3\nfailure_ttl_s = 4\nstale_age_max_s = 5\n\
          stale_ttl_s = 6\nstale_client_timer_ms = 7\nprefetch = false\nnxdomain_cut = false\n\
-         [local]\nipv4only = false\nipv4only_ttl_s = 8\nspecial_names = false\nminimal_any = false\n\
+         [local]\nipv4only = false\nipv4only_ttl_s = 8\nspecial_names = false\nprivate_zones = false\nminimal_any = false\n\
          [clients]\ncookies = false\nextended_errors = false\n\
          [limits]\nin_flight = 100\nudp_payload_octets = 1400\nconnections = 5\nconnections_per_network = 4\n\
          connections_per_address = 2\nhandshakes_per_second = 6\n\
@@ -201,7 +201,13 @@ fn every_key_of_asking_caching_and_limits_is_read() {
     let stale = caching.stale.unwrap();
     assert_eq!((stale.age_max_s, stale.ttl_s, stale.client_timer_ns), (5, 6, 7_000_000));
     assert!(!caching.prefetch && !caching.nxdomain_cut);
-    assert!(!local.ipv4only && !local.special_names && !local.minimal_any && local.ipv4only_ttl_s == 8);
+    assert!(
+        !local.ipv4only
+            && !local.special_names
+            && !local.private_zones
+            && !local.minimal_any
+            && local.ipv4only_ttl_s == 8
+    );
     assert!(!config.settings.cookies && !config.settings.extended_errors);
     assert_eq!((config.settings.in_flight, config.settings.udp_payload_octets), (100, 1400));
     let streams = StreamLimits {

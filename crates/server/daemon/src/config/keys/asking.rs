@@ -118,6 +118,10 @@ keys! {
         ipv4only_ttl_s: Number<u32, 1, WEEK_S> = 3600;
         /// Answer `localhost`, `invalid`, `onion` (RFC 6761, RFC 7686) and `resolver.arpa` (RFC 9462).
         special_names: bool = true;
+        /// Answer private names: `local` (RFC 6762), `home.arpa` (RFC 8375), `service.arpa` (RFC 9665) and
+        /// the reverse zones of addresses that are not global (RFC 6303, RFC 7793). Names below a domain of
+        /// a `[[forward]]` are asked of its servers all the same.
+        private_zones: bool = true;
         /// Answer ANY over UDP with one HINFO record (RFC 8482); otherwise forward it.
         minimal_any: bool = true;
     }
