@@ -139,8 +139,7 @@ fn rfc_6303_private_zones_are_asked_of_their_own_servers() {
     let words = "1.0.0.10.in-addr.arpa PTR";
     let record = "an 1.0.0.10.in-addr.arpa 60 PTR nas.example.com";
     upstream.says(words, 0, &[record]);
-    let forward =
-        format!("[[forward]]\ndomains = ['10.in-addr.arpa']\nupstreams = ['{}']", upstream.address);
+    let forward = format!("[[forward]]\ndomains = ['10.in-addr.arpa']\nupstreams = ['{}']", upstream.address);
     Server::before(&upstream, &forward).ask(words).is(0, &[record]);
     Server::before(&upstream, "local.private_zones = false").ask(words).is(0, &[record]);
     upstream.was_asked(&[words, words]);

@@ -187,10 +187,27 @@ fn rfc_5625_the_spelling_of_the_client_comes_back() {
 }
 
 #[test]
-fn without_recursion_desired_the_question_goes_as_it_is() {
+fn rfc_8914_a_query_without_recursion_desired_is_refused() {
     let (upstream, server) = site();
-    ask(A).without_recursion().over_udp(server.address());
-    assert!(!upstream.received()[0].has(Header::RD));
+    let answer = ask_edns(A).without_recursion().over_udp(server.address());
+    assert_eq!((answer.rcode(), answer.extended_errors()), (rcode::REFUSED, vec![20]));
+    upstream.was_asked(&[]);
+}
+
+#[test]
+fn attack_questions_for_no_records_start_nothing_upstream() {
+    let (upstream, server) = site();
+    for (words, code) in [
+        ("www.example.com TYPE128", rcode::FORMERR), // NXNAME (RFC 9824 3.1)
+        ("www.example.com TYPE249", rcode::NOTIMP),  // TKEY
+        ("www.example.com TYPE251", rcode::NOTIMP),  // IXFR (RFC 5936 2.2.1)
+        ("www.example.com TYPE252", rcode::NOTIMP),  // AXFR
+        ("www.example.com TYPE254", rcode::NOTIMP),  // MAILA
+        ("www.example.com TYPE41", rcode::NOTIMP),   // OPT
+    ] {
+        assert_eq!(server.ask(words).rcode(), code, "{words}");
+    }
+    upstream.was_asked(&[]);
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub mod code {
     pub const PROHIBITED: u16 = 18;
     /// As [`STALE_ANSWER`], for a name that did not exist.
     pub const STALE_NXDOMAIN_ANSWER: u16 = 19;
+    /// A resolver does not answer queries without RD (RFC 8914 4.21).
+    pub const NOT_AUTHORITATIVE: u16 = 20;
     /// The query asks for something that we do not do.
     pub const NOT_SUPPORTED: u16 = 21;
     /// No upstream server answered.
@@ -24,6 +26,8 @@ pub mod code {
     pub const INVALID_DATA: u16 = 24;
     /// The answer holds addresses that no zone has: it was synthesized.
     pub const SYNTHESIZED: u16 = 29;
+    /// No question may have this type (RFC 9824 9).
+    pub const INVALID_QUERY_TYPE: u16 = 30;
 }
 
 /// The longest text that is sent, in octets.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use dns64::rewrite::ClientQuery;
-use dns64::wire::{Edns, Header, Message, Question, rcode};
+use dns64::wire::{CLASS_IN, Edns, Header, Message, Question, rcode, rtype};
 use dns64::wire::{Options, option_code};
 
 use crate::client::{ClientEdns, Query};
@@ -41,8 +41,13 @@ pub struct Refusal {
     pub extended_error: Option<u16>,
 }
 
-const QTYPE_IXFR: u16 = 251;
-const QTYPE_AXFR: u16 = 252;
+/// Types of questions that no record has: OPT, and 128 to 255 without ANY (RFC 6895 3.1).
+fn is_meta(qtype: u16) -> bool {
+    matches!(qtype, rtype::OPT | 128..=254)
+}
+
+/// The type by which compact denials say that a name does not exist (RFC 9824 3.1).
+const NXNAME: u16 = 128;
 
 /// Judges a message, in this order:
 ///
@@ -52,7 +57,14 @@ const QTYPE_AXFR: u16 = 252;
 /// 4. no or several questions (RFC 9619), octets that cannot be read, several OPT records (RFC 6891 6.1.1):
 ///    FORMERR;
 /// 5. an EDNS version above 0: BADVERS (RFC 6891 6.1.3);
-/// 6. a zone transfer, which is no single answer: NOTIMP.
+/// 6. a class other than IN: REFUSED. What the upstream servers say of themselves (`version.bind` of CHAOS) is
+///    not for clients, and no other class has zones;
+/// 7. NXNAME: FORMERR (RFC 9824 3.1). Other types that no record has, such as zone transfers (RFC 5936 2.2.1),
+///    mailboxes (RFC 1035 3.2.3) and TKEY (RFC 2930): NOTIMP;
+/// 8. no RD: REFUSED (RFC 8914 4.21). Nothing of our own could be said but what the cache happens to hold,
+///    which tells what others asked.
+///
+/// So all questions that are asked upstream are plain look-ups, whose replies are shared and kept.
 pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> Verdict<'m> {
     let Ok(header) = Header::parse(message) else { return Verdict::Drop };
     // Answers and our own queries would be answered for ever; port 0 cannot be sent to.
@@ -80,10 +92,21 @@ pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> V
     if edns.is_some_and(|edns| edns.version > 0) {
         return refuse(rcode::BADVERS, None);
     }
-    if matches!(parsed.qtype, QTYPE_IXFR | QTYPE_AXFR) {
-        return refuse(rcode::NOTIMP.into(), Some(code::NOT_SUPPORTED));
+    match unanswerable(parsed) {
+        Some((rcode, extended_error)) => refuse(rcode.into(), Some(extended_error)),
+        None => take(parsed, *edns),
     }
-    take(parsed, *edns)
+}
+
+/// The RCODE and the extended error for a question that no forwarder answers.
+fn unanswerable(message: &Message<'_>) -> Option<(u8, u16)> {
+    match message.qtype {
+        _ if message.qclass != CLASS_IN => Some((rcode::REFUSED, code::NOT_SUPPORTED)),
+        NXNAME => Some((rcode::FORMERR, code::INVALID_QUERY_TYPE)),
+        qtype if is_meta(qtype) => Some((rcode::NOTIMP, code::NOT_SUPPORTED)),
+        _ if !message.header.has(Header::RD) => Some((rcode::REFUSED, code::NOT_AUTHORITATIVE)),
+        _ => None,
+    }
 }
 
 fn take<'m>(message: &Message<'m>, edns: Option<Edns>) -> Verdict<'m> {
@@ -114,7 +137,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use dns64::wire::{CLASS_IN, Name, Writer, rtype};
+    use dns64::wire::{Name, Writer};
 
     const LOOPBACK: &str = "[::1]:5300";
 
@@ -151,7 +174,7 @@ mod tests {
         assert_eq!((taken.asked.id, taken.edns.unwrap().payload_octets), (7, 4096));
         assert!(taken.asked.recursion_desired && taken.asked.checking_disabled && taken.asked.dnssec_ok);
         assert!(taken.wants_ad, "DO says it too");
-        let plain = query(0, 65, &[]);
+        let plain = query(Header::RD, 65, &[]);
         let Verdict::Take { query: taken, .. } = judge(LOOPBACK, &plain) else { panic!() };
         assert!(taken.edns.is_none() && !taken.wants_ad);
     }
@@ -172,7 +195,7 @@ mod tests {
 
     #[test]
     fn strangers_are_refused_and_neighbours_are_not() {
-        let message = query(0, rtype::A, &[0]);
+        let message = query(Header::RD, rtype::A, &[0]);
         for stranger in ["192.0.2.1:5300", "[2001:db8::1]:5300", "[::ffff:192.0.2.1]:5300"] {
             let Verdict::Refuse(refusal) = judge(stranger, &message) else { panic!("{stranger}") };
             assert_eq!(refusal.rcode, 5);
@@ -188,7 +211,18 @@ mod tests {
         assert_eq!(rcode_for(LOOPBACK, &query(4 << 11, rtype::A, &[])), 4, "NOTIFY");
         assert_eq!(rcode_for(LOOPBACK, &query(0, rtype::A, &[1])), 16, "EDNS version 1");
         assert_eq!(rcode_for(LOOPBACK, &query(0, rtype::A, &[0, 0])), 1, "two OPT records");
-        assert_eq!(rcode_for(LOOPBACK, &query(0, QTYPE_AXFR, &[])), 4, "AXFR");
+        let mut chaos = query(Header::RD, rtype::TXT, &[]);
+        *chaos.last_mut().unwrap() = 3;
+        assert_eq!(rcode_for(LOOPBACK, &chaos), 5, "class CH");
+        assert_eq!(rcode_for(LOOPBACK, &query(0, rtype::A, &[])), 5, "no RD");
+        for qtype in (129..255).chain([rtype::OPT]) {
+            assert_eq!(rcode_for(LOOPBACK, &query(Header::RD, qtype, &[])), 4, "type {qtype}");
+        }
+        assert_eq!(rcode_for(LOOPBACK, &query(Header::RD, NXNAME, &[])), 1, "NXNAME");
+        for qtype in [127, rtype::ANY, 256, 65_535] {
+            let message = query(Header::RD, qtype, &[]);
+            assert!(matches!(judge(LOOPBACK, &message), Verdict::Take { .. }), "type {qtype}");
+        }
         assert_eq!(rcode_for(LOOPBACK, &[0; 12]), 1, "no question");
         let mut several = query(0, rtype::A, &[]);
         several[5] = 2;

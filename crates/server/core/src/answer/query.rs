@@ -16,15 +16,11 @@ const COOKIE_OPTION_OCTETS_MAX: usize = 4 + 8 + 32;
 pub const QUERY_OCTETS_MAX: usize =
     HEADER_LENGTH + NAME_LENGTH_MAX + 4 + OPT_LENGTH + COOKIE_OPTION_OCTETS_MAX;
 
-/// Writes the query of a lookup. RD, CD and DO are the clients'; AD asks a trusted server for its verdict
+/// Writes the query of a lookup. CD and DO are the clients'; AD asks a trusted server for its verdict
 /// (RFC 6840 5.7). An empty cookie is left out.
 pub fn write_query(lookup: &Lookup, trust_ad: bool, cookie: &[u8], out: &mut [u8]) -> usize {
-    let mut flags = 0;
-    for (set, flag) in [
-        (lookup.query.recursion_desired, Header::RD),
-        (lookup.query.checking_disabled, Header::CD),
-        (trust_ad, Header::AD),
-    ] {
+    let mut flags = Header::RD;
+    for (set, flag) in [(lookup.query.checking_disabled, Header::CD), (trust_ad, Header::AD)] {
         flags |= if set { flag } else { 0 };
     }
     let length = Writer::new(out, lookup.id, flags, &lookup.sent_question()).map_or(0, Writer::finish);

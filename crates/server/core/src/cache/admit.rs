@@ -8,8 +8,7 @@ use crate::settings::Caching;
 
 /// How long a scrubbed reply may be kept, in seconds; `None` if it may not be kept at all.
 ///
-/// 1. Truncated replies, failures and malformed ones are not kept; neither are those to questions that are no
-///    plain look-ups, such as transfers (RFC 6895 3.1).
+/// 1. Truncated replies, failures and malformed ones are not kept.
 /// 2. A reply with records of the type asked for: the least TTL of the answer section.
 /// 3. A negative one, which a chain of CNAME records may lead to: also the TTL of the SOA record and its last
 ///    field. Without an SOA record it is not kept (RFC 2308 5).

@@ -27,8 +27,8 @@ pub enum TryTransport {
 pub struct Lookup {
     /// What is asked.
     pub query: UpstreamQuery,
-    /// What equal lookups have in common; `None` where each client's is its own and nothing is kept of the
-    /// reply.
+    /// What equal lookups have in common; `None` for a probe, which nobody waits for and of whose reply
+    /// nothing is kept.
     pub shared: Option<u64>,
     /// No try starts that could end later.
     pub deadline_ns: u64,
@@ -219,7 +219,6 @@ mod tests {
                     qtype: rtype::AAAA,
                     qclass: 1,
                 },
-                recursion_desired: true,
                 checking_disabled: false,
                 dnssec_ok: false,
                 group: 0,

@@ -154,7 +154,6 @@ impl State {
         };
         UpstreamQuery {
             question: Question { name, qtype, qclass: asked.question.qclass },
-            recursion_desired: asked.recursion_desired,
             checking_disabled: asked.checking_disabled,
             dnssec_ok: asked.dnssec_ok,
             group: routes.group_of(&name),

@@ -18,13 +18,12 @@ impl Machine {
     ) -> Result<(), NotAsked> {
         let Some(deadline_ns) = self.jobs.get(job_slot).map(|job| job.deadline_ns) else { return Ok(()) };
         let shared = self.upstream_side.shared_hash(query);
-        let lookups = &self.upstream_side.lookups;
-        let slot = match shared.and_then(|shared| lookups.find(shared, &query.question)) {
+        let slot = match self.upstream_side.lookups.find(shared, &query.question) {
             Some(slot) => {
                 self.stats.coalesced += 1;
                 slot
             }
-            None => self.start_lookup(now_ns, query, shared, deadline_ns, None, out)?,
+            None => self.start_lookup(now_ns, query, Some(shared), deadline_ns, None, out)?,
         };
         if let Some(lookup) = self.upstream_side.lookups.get_mut(slot) {
             self.jobs.wait(job_slot, wait, slot, &mut lookup.waiters);
@@ -36,12 +35,12 @@ impl Machine {
     pub(super) fn prefetch(&mut self, now_ns: u64, query: &UpstreamQuery, out: &mut impl Output) {
         let shared = self.upstream_side.shared_hash(query);
         let lookups = &self.upstream_side.lookups;
-        let running = shared.and_then(|shared| lookups.find(shared, &query.question));
+        let running = lookups.find(shared, &query.question);
         if running.is_some() || lookups.room() < self.settings.in_flight / 2 {
             return;
         }
         let deadline_ns = now_ns + self.settings.asking.deadline_ns;
-        match self.start_lookup(now_ns, query, shared, deadline_ns, None, out) {
+        match self.start_lookup(now_ns, query, Some(shared), deadline_ns, None, out) {
             Ok(_) | Err(NotAsked::NoId) => self.stats.prefetches += 1,
             Err(NotAsked::NoServer) => {}
         }
@@ -62,7 +61,6 @@ impl Machine {
                 let Some(name) = self.upstream_side.loops.name(upstream) else { continue };
                 let query = UpstreamQuery {
                     question: Question { name, qtype: rtype::TXT, qclass: CLASS_IN },
-                    recursion_desired: true,
                     checking_disabled: false,
                     dnssec_ok: false,
                     group,

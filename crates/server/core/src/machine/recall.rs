@@ -49,7 +49,6 @@ impl Recall {
         let counter = match recalled {
             Some(Recalled::Fresh { .. }) => &mut stats.cache_hits,
             Some(Recalled::Failure(_)) => &mut stats.failure_hits,
-            None if !query.is_shared() => return None,
             None => &mut stats.cache_misses,
         };
         *counter += 1;
@@ -63,9 +62,6 @@ impl Recall {
     }
 
     fn look_up(&mut self, now_ns: u64, query: &UpstreamQuery) -> Option<Recalled> {
-        if !query.is_shared() {
-            return None;
-        }
         let (key, buffer) = (query.key(), &mut self.octets);
         if let Some(found) = self.cache.get(&key, now_ns, buffer)
             && found.ttl_left_s > 0

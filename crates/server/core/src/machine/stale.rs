@@ -92,7 +92,7 @@ impl Recall {
 
     /// Looks for a reply that may be given in spite of its age (RFC 8767 5); its TTLs are set so.
     fn get_stale(&mut self, now_ns: u64, query: &UpstreamQuery) -> bool {
-        let Some(stale) = self.caching.stale.filter(|_| query.is_shared()) else { return false };
+        let Some(stale) = self.caching.stale else { return false };
         let Some(found) = self.cache.get(&query.key(), now_ns, &mut self.octets) else { return false };
         if found.stale_s > stale.age_max_s {
             return false;

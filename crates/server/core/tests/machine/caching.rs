@@ -110,22 +110,6 @@ fn questions_that_differ_in_do_or_cd_have_entries_of_their_own() {
     talk.over();
 }
 
-/// Without RD the answer may be a referral.
-#[test]
-fn questions_without_rd_are_neither_answered_from_the_cache_nor_kept() {
-    let mut talk = one_known();
-    let mut octets = query(0x1234, A, None);
-    octets[2] = 0;
-    for _ in 0..2 {
-        talk.client_sends(&octets);
-        talk.asked_and_told(A, 0, &["an www.example.com 300 A 192.0.2.66"]);
-        assert_eq!(lines(&talk.answer()), ["an www.example.com 300 A 192.0.2.66"]);
-    }
-    talk.client_asks(A);
-    talk.answered(A, 0, &[A_RECORD]);
-    talk.over();
-}
-
 #[test]
 fn ttls_are_cut_to_the_limit() {
     let mut talk = Talk::with_cache(settings_with(|settings| settings.caching.ttl_max_s = 100));

@@ -27,16 +27,47 @@ fn refusals_answer_at_once_and_cost_no_slot() {
     assert_eq!(talk.machine.stats().refused, 3);
 }
 
+/// Nothing of these could be shared or kept: each would be work upstream for every query.
 #[test]
-fn recursion_desired_goes_upstream_as_it_is() {
-    let mut talk = Talk::new(settings());
-    let mut octets = query(0x1234, A, None);
-    octets[2] = 0;
-    talk.client_sends(&octets);
-    let asked = talk.asked(A);
-    assert!(!Header::parse(&asked.octets).unwrap().has(Header::RD));
-    talk.replies(&asked, 0, &[A_RECORD]);
-    assert!(!Header::parse(&talk.answer()).unwrap().has(Header::RD));
+fn attack_questions_that_no_forwarder_answers_start_nothing_upstream() {
+    let mut talk = Talk::with_cache(settings());
+    let refused = |talk: &mut Talk, octets: &[u8], code: u8, extended_error: u16| {
+        talk.client_sends(octets);
+        let answer = talk.answer();
+        assert_eq!(Header::parse(&answer).unwrap().rcode(), code);
+        assert_eq!(extended_errors(&answer), [extended_error]);
+    };
+    let with_edns = |words: &str| query(0x1234, words, Some((1232, false)));
+    let mut iterative = with_edns(A);
+    iterative[2] = 0;
+    refused(&mut talk, &iterative, rcode::REFUSED, 20);
+    let mut chaos = with_edns("version.bind TXT");
+    let qclass_at = Message::parse(&chaos).unwrap().question_end() - 1;
+    for class in [3, 4, 254, 255] {
+        chaos[qclass_at] = class;
+        refused(&mut talk, &chaos, rcode::REFUSED, 21);
+    }
+    refused(&mut talk, &with_edns("www.example.com TYPE128"), rcode::FORMERR, 30);
+    for qtype in (129..255).chain([41]) {
+        refused(&mut talk, &with_edns(&format!("www.example.com TYPE{qtype}")), rcode::NOTIMP, 21);
+    }
+    talk.over();
+    assert_eq!(talk.machine.stats().upstream_queries, 0);
+}
+
+/// What the cache holds tells what others have asked for: a query without RD asks for just that.
+#[test]
+fn attack_the_cache_is_not_searched_for_what_others_asked() {
+    let mut talk = Talk::with_cache(settings());
+    talk.client_asks(A);
+    talk.asked_and_told(A, 0, &[A_RECORD]);
+    talk.answered(A, 0, &[A_RECORD]);
+    let mut iterative = query(0x1234, A, None);
+    iterative[2] = 0;
+    talk.client_sends(&iterative);
+    let answer = talk.answer();
+    assert_eq!((Header::parse(&answer).unwrap().rcode(), lines(&answer).len()), (rcode::REFUSED, 0));
+    talk.over();
 }
 
 #[test]
@@ -148,9 +179,13 @@ fn any_is_one_record_over_udp_and_forwarded_over_streams() {
     let answer = talk.answer();
     assert_eq!(lines(&answer).len(), 1);
     assert_eq!(Message::parse(&answer).unwrap().answers().next().unwrap().rtype, 13, "HINFO");
-    for _ in 0..2 {
-        talk.sends(stream_client(1, StreamKind::Tcp), &query(0x1234, any, None));
-        talk.asked_and_told(any, 0, &[A_RECORD]);
+    // Equal questions share one lookup and its reply.
+    for client in 0..3 {
+        talk.sends(stream_client(client, StreamKind::Tcp), &query(0x1234, any, None));
+    }
+    talk.asked_and_told(any, 0, &[A_RECORD]);
+    talk.sends(stream_client(3, StreamKind::Tcp), &query(0x1234, any, None));
+    for _ in 0..4 {
         talk.answered(any, 0, &[A_RECORD]);
     }
     talk.over();

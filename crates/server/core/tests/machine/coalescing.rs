@@ -71,22 +71,6 @@ fn other_questions_are_lookups_of_their_own() {
     talk.over();
 }
 
-/// Their answers may depend on what the server happens to know.
-#[test]
-fn questions_without_rd_are_not_shared() {
-    let mut talk = Talk::new(settings());
-    for id in [1, 2] {
-        let mut octets = query(id, A, None);
-        octets[2] = 0;
-        talk.client_sends(&octets);
-    }
-    for _ in 0..2 {
-        talk.asked_and_told(A, 0, &[A_RECORD]);
-        talk.answer();
-    }
-    talk.over();
-}
-
 #[test]
 fn a_failure_reaches_all() {
     let mut talk = Talk::new(settings());

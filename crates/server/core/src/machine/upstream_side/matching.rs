@@ -102,9 +102,8 @@ impl UpstreamSide {
         // What the forger cannot know of the query is whether the client wants DNSSEC records or checks them.
         [(false, false), (true, false), (false, true), (true, true)].iter().find_map(|&flags| {
             let (dnssec_ok, checking_disabled) = flags;
-            let query =
-                UpstreamQuery { question, recursion_desired: true, checking_disabled, dnssec_ok, group };
-            let slot = self.lookups.find(self.shared_hash(&query)?, &question)?;
+            let query = UpstreamQuery { question, checking_disabled, dnssec_ok, group };
+            let slot = self.lookups.find(self.shared_hash(&query), &question)?;
             let lookup = self.lookups.get(slot)?;
             (lookup.upstream == from.0 && lookup.way == TryTransport::Udp { socket: from.1 }).then_some(slot)
         })

@@ -94,9 +94,9 @@ impl UpstreamSide {
         true
     }
 
-    /// What a query has in common with equal ones; `None` where each client's is its own.
-    pub fn shared_hash(&self, query: &UpstreamQuery) -> Option<u64> {
-        query.is_shared().then(|| self.hash.of(query))
+    /// What a query has in common with equal ones.
+    pub fn shared_hash(&self, query: &UpstreamQuery) -> u64 {
+        self.hash.of(query)
     }
 
     /// The server for a new lookup: the one that is given, or one of the query's group.
