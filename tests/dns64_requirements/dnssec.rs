@@ -85,6 +85,20 @@ fn point_14_nothing_is_synthesized_over_a_bogus_denial() {
 }
 
 #[test]
+fn point_14_attack_a_bare_servfail_of_a_validating_server_is_not_got_around() {
+    let upstream = Upstream::saying(&[(A, 0, &[A_RECORD])]);
+    upstream.replies(AAAA, |query| match query.has(Header::CD) {
+        true => query.reply(0, &[SOA]),
+        false => query.reply(rcode::SERVFAIL, &[]),
+    });
+    let server = Server::before(&upstream, "");
+    let answer = ask_edns(AAAA).over_udp(server.address());
+    answer.is(rcode::SERVFAIL, &[]);
+    assert_eq!(answer.extended_errors(), [5]);
+    upstream.was_asked(&[AAAA, AAAA]);
+}
+
+#[test]
 fn point_14_a_bogus_denial_stays_one_in_the_cache() {
     let upstream = Upstream::saying(&[(AAAA, rcode::SERVFAIL, &[&opt_with(BOGUS)]), (A, 0, &[A_RECORD])]);
     let server = Server::before(&upstream, "cache.failure_ttl_s = 60");

@@ -9,7 +9,8 @@ use crate::chain::{Position, follow};
 use crate::prefix::{Prefix, is_bound_to_link};
 use crate::range::Range;
 use crate::rewrite::{ClientQuery, NXDOMAIN, Stop, WrittenAnswer, address, copy, rewrite};
-use crate::wire::{CLASS_IN, Malformed, Message, Name, Options, Record, Section, Writer, option_code, rtype};
+use crate::wire::{CLASS_IN, Malformed, Message, Name, Options, Record, Section, Writer, option_code};
+use crate::wire::{rcode, rtype};
 
 /// The TTL of synthesized records is at most this where the AAAA reply had no SOA, in seconds (RFC 6147
 /// 5.1.7).
@@ -245,6 +246,24 @@ fn sane_ttl(ttl_s: u32) -> u32 {
 pub fn failed_validation(reply: &Message<'_>) -> bool {
     let mut options = reply.records().map_while(Result::ok).filter(|record| record.rtype == rtype::OPT);
     options.any(|record| says_bogus(record.rdata))
+}
+
+/// Whether an error reply may be the verdict of DNSSEC validation without saying so: SERVFAIL (RFC 4035 5.5),
+/// and no extended error with another reason.
+pub fn may_be_failed_validation(reply: &Message<'_>) -> bool {
+    if reply.header.rcode() != rcode::SERVFAIL {
+        return false;
+    }
+    let options = Options::of(reply);
+    let mut reasons = options.iter().filter(|(code, _)| *code == option_code::EXTENDED_ERROR);
+    !reasons
+        .any(|(_, value)| value.first_chunk().is_some_and(|info| is_other_reason(u16::from_be_bytes(*info))))
+}
+
+/// Whether an extended error's code gives a reason for SERVFAIL that has nothing to do with validation (RFC
+/// 8914 4): not ready, not allowed, not reachable, or nonsense.
+pub fn is_other_reason(info_code: u16) -> bool {
+    matches!(info_code, 14..=18 | 20..=24)
 }
 
 /// Whether the options of an OPT record hold an extended error of failed validation (RFC 8914 4).

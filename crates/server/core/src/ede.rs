@@ -8,6 +8,8 @@ pub mod code {
     pub const OTHER: u16 = 0;
     /// The answer was expired, and no fresh one was to be had (RFC 8767).
     pub const STALE_ANSWER: u16 = 3;
+    /// DNSSEC validation failed, or may have.
+    pub const DNSSEC_INDETERMINATE: u16 = 5;
     /// The failure is a remembered one (RFC 9520).
     pub const CACHED_ERROR: u16 = 13;
     /// The client may not ask us.

@@ -73,7 +73,9 @@ impl Source<'_> {
                 let written = rule::strip(policy, asked, reply, form.room(out))?;
                 Ok(finished(form, notes, out, written, false))
             }
-            State::NeedsReply | State::NeedsAaaa => pass::write(self, form, notes, out),
+            State::NeedsReply | State::NeedsAaaa | State::NeedsUnchecked => {
+                pass::write(self, form, notes, out)
+            }
         }
     }
 

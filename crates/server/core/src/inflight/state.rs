@@ -19,6 +19,8 @@ pub enum State {
     NeedsReply,
     /// The reply to the client's AAAA question, for the DNS64 rule.
     NeedsAaaa,
+    /// The reply to the same question without validation (CD): whether the SERVFAIL before was a verdict.
+    NeedsUnchecked,
     /// The reply to the A question of the same name, to synthesize from.
     NeedsA {
         /// The limit of the synthesized TTL in seconds.
@@ -88,6 +90,16 @@ impl Event<'_> {
             Self::Failure(_) => true,
         }
     }
+
+    /// Whether the event may be the verdict of a server that validates, without saying so (RFC 6147 5.5).
+    fn may_be_verdict(&self) -> bool {
+        match self {
+            Self::Query => false,
+            Self::Reply(reply) => rule::may_be_failed_validation(reply),
+            // What is remembered of a reply is the reason that it gave.
+            Self::Failure(failure) => failure.remembered && !rule::is_other_reason(failure.cause),
+        }
+    }
 }
 
 /// Whether a reply says nothing about the name.
@@ -114,10 +126,15 @@ impl State {
         Self::NeedsReply
     }
 
+    /// Whether A may be needed afterwards.
+    pub fn is_before_a(self) -> bool {
+        matches!(self, Self::NeedsAaaa | Self::NeedsUnchecked)
+    }
+
     /// What follows from an event. `in_time` says whether a try that starts now ends before the job's
     /// deadline.
     pub fn next<'m>(self, view: &View, asked: &ClientQuery, in_time: bool, event: Event<'m>) -> Next<'m> {
-        let (Self::NeedsAaaa, Some(policy)) = (self, &view.rule) else {
+        let (true, Some(policy)) = (self.is_before_a(), &view.rule) else {
             return match event {
                 Event::Query => Next::Ask(self),
                 Event::Reply(reply) => Next::Answer { reply, strip: false },
@@ -128,6 +145,10 @@ impl State {
         let treatment = if always { AaaaPolicy::Always } else { AaaaPolicy::Rule };
         let (step, otherwise) = match event {
             Event::Query => return Next::Ask(self),
+            // The server knows the name and withholds it from those who want it checked (RFC 4035 3.2.2).
+            Event::Reply(reply) if self == Self::NeedsUnchecked && !is_error(reply) => {
+                return Next::Fail(Failure::new(code::DNSSEC_INDETERMINATE));
+            }
             Event::Reply(reply) => match rule::next_step(policy, treatment, asked, Some(reply)) {
                 Step::PassThrough => return Next::Answer { reply, strip: false },
                 Step::StripExcluded => return Next::Answer { reply, strip: true },
@@ -139,7 +160,9 @@ impl State {
             }
             Event::Failure(failure) => (rule::next_step(policy, treatment, asked, None), failure),
         };
+        let in_doubt = self == Self::NeedsAaaa && !asked.checking_disabled && event.may_be_verdict();
         match step {
+            Step::AskA { .. } if in_time && in_doubt => Next::Ask(Self::NeedsUnchecked),
             Step::AskA { ttl_cap_s } if in_time => Next::Ask(Self::NeedsA { ttl_cap_s }),
             _ => Next::Fail(otherwise),
         }
@@ -148,13 +171,15 @@ impl State {
     /// The query whose reply a job in this state needs.
     pub fn query(&self, asked: &ClientQuery, routes: &Routes) -> UpstreamQuery {
         let (name, qtype) = match self {
-            Self::NeedsReply | Self::NeedsAaaa => (asked.question.name, asked.question.qtype),
+            Self::NeedsReply | Self::NeedsAaaa | Self::NeedsUnchecked => {
+                (asked.question.name, asked.question.qtype)
+            }
             Self::NeedsA { .. } => (asked.question.name, rtype::A),
             Self::NeedsPtr { ipv4 } => (in_addr_arpa(*ipv4), rtype::PTR),
         };
         UpstreamQuery {
             question: Question { name, qtype, qclass: asked.question.qclass },
-            checking_disabled: asked.checking_disabled,
+            checking_disabled: asked.checking_disabled || *self == Self::NeedsUnchecked,
             dnssec_ok: asked.dnssec_ok,
             group: routes.group_of(&name),
         }

@@ -89,11 +89,14 @@ impl Machine {
     /// now on.
     fn known(&mut self, now_ns: u64, slot: usize, out: &mut impl Output) -> Known {
         let Some(job) = self.jobs.get_mut(slot) else { return Known::Nothing };
-        match job.held.take() {
-            Some(Held::Reply(octets)) => return Known::Ahead(octets),
-            Some(Held::Failure(failure)) => return Known::Failure(failure),
-            None if job.waits_for(Wait::Ahead).is_some() => return Known::Nothing,
-            None => {}
+        // What was asked ahead is A.
+        if !job.state.is_before_a() {
+            match job.held.take() {
+                Some(Held::Reply(octets)) => return Known::Ahead(octets),
+                Some(Held::Failure(failure)) => return Known::Failure(failure),
+                None if job.waits_for(Wait::Ahead).is_some() => return Known::Nothing,
+                None => {}
+            }
         }
         let query = job.upstream_query(&self.settings.routes);
         match self.recall.get(now_ns, &query, &mut self.stats) {

@@ -1,7 +1,7 @@
 //! Queries that are given up without an answer, to make room for others.
 
 use super::{Machine, Notice, Output};
-use crate::inflight::{State, Wait};
+use crate::inflight::Wait;
 
 impl Machine {
     /// Makes room for a job: a query that has waited long is the least likely to be waited for still, and a
@@ -22,7 +22,7 @@ impl Machine {
         while let Some((slot, wait)) = self.jobs.pop_waiter(&mut waiters) {
             match (wait, self.jobs.get(slot)) {
                 // It is asked for afterwards.
-                (Wait::Ahead, Some(job)) if job.state == State::NeedsAaaa => {}
+                (Wait::Ahead, Some(job)) if job.state.is_before_a() => {}
                 _ => self.give_up(slot, out),
             }
         }

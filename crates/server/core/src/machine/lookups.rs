@@ -4,7 +4,7 @@ use dns64::wire::{CLASS_IN, Question, rtype};
 
 use super::upstream_side::NotAsked;
 use super::{Machine, Output};
-use crate::inflight::{Event, Failure, State, UpstreamQuery, Wait};
+use crate::inflight::{Event, Failure, UpstreamQuery, Wait};
 
 impl Machine {
     /// Lets the job in a slot wait for the reply to a query: with others, if that is in flight already.
@@ -108,7 +108,7 @@ impl Machine {
         woken.extend(std::iter::from_fn(|| self.jobs.pop_waiter(&mut waiters)));
         for (slot, wait) in woken.drain(..) {
             match self.jobs.get_mut(slot) {
-                Some(job) if wait == Wait::Ahead && job.state == State::NeedsAaaa => job.hold(event),
+                Some(job) if wait == Wait::Ahead && job.state.is_before_a() => job.hold(event),
                 _ => self.advance(now_ns, slot, event, out),
             }
         }

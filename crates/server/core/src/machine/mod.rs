@@ -9,6 +9,8 @@
 //!       |                    |                     |
 //!   NeedsReply           NeedsAaaa             NeedsPtr
 //!       |                    |    \                |
+//!       |                    |     +-> NeedsUnchecked (after a SERVFAIL that may be a verdict)
+//!       |                    |     |      |        |
 //!       |                    |     +-> NeedsA      |
 //!       |                    |            |        |
 //!       +--------------------+------------+--------+

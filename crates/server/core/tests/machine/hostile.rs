@@ -1,14 +1,16 @@
 //! Upstream servers, and others in their name, that send what is false or makes no sense: nothing of it
 //! reaches a client, neither at once nor from the cache.
 
-use dns64::wire::rcode;
+use dns64::wire::{Header, rcode};
 
 use crate::support::{lines, query, reply};
 use crate::talk::{
-    ClientQuery, MS, Talk, TryTransport, extended_errors, settings, settings_for, stream_client,
+    ClientQuery, MS, Talk, TryTransport, extended_errors, settings, settings_for, settings_with,
+    stream_client,
 };
 use crate::{A, A_RECORD, AAAA, AAAA_RECORD, SOA, SYNTHESIZED};
 use server_core::client::StreamKind;
+use server_core::settings::AQuery;
 
 const FALSE_A: &str = "an www.example.com 300 A 192.0.2.66";
 const VICTIM: &str = "victim.example.org A";
@@ -165,6 +167,65 @@ fn a_bogus_answer_stays_bogus() {
     talk.client_asks(AAAA);
     talk.answered(AAAA, rcode::SERVFAIL, &[]);
     talk.over();
+}
+
+/// The query, which asks for the answer as it is, unchecked.
+#[track_caller]
+fn asked_unchecked(talk: &mut Talk) -> ClientQuery {
+    let asked = talk.asked(AAAA);
+    assert!(Header::parse(&asked.octets).unwrap().has(Header::CD));
+    asked
+}
+
+/// Who forges the AAAA answer on its way to a resolver that validates makes it answer SERVFAIL, and would lead
+/// the client through the NAT64.
+#[test]
+fn attack_a_bare_servfail_of_a_validating_server_is_not_got_around() {
+    for records in [&[AAAA_RECORD][..], &[SOA]] {
+        let (mut talk, asked) = one_asked(AAAA);
+        talk.replies(&asked, rcode::SERVFAIL, &[]);
+        let asked = asked_unchecked(&mut talk);
+        talk.replies(&asked, 0, records);
+        talk.answered(AAAA, rcode::SERVFAIL, &[]);
+        talk.client_sends(&query(0x1234, AAAA, Some((1232, false))));
+        let answer = talk.answer();
+        assert_eq!((answer[3] & 0x0f, extended_errors(&answer)), (rcode::SERVFAIL, vec![5]));
+        talk.over();
+    }
+}
+
+#[test]
+fn a_servfail_that_is_no_verdict_counts_as_no_address() {
+    let (mut talk, asked) = one_asked(AAAA);
+    talk.replies(&asked, rcode::SERVFAIL, &[]);
+    let asked = asked_unchecked(&mut talk);
+    talk.replies(&asked, rcode::SERVFAIL, &[]);
+    talk.asked_and_told(A, 0, &[A_RECORD]);
+    talk.answered(AAAA, 0, &["an www.example.com 300 AAAA 2001:db8:64::c000:201"]);
+    talk.over();
+    let (mut talk, asked) = one_asked(AAAA);
+    talk.replies(&asked, rcode::SERVFAIL, &["opt 00 0f 00 02 00 16"]);
+    talk.asked_and_told(A, 0, &[A_RECORD]);
+    talk.answered(AAAA, 0, &["an www.example.com 300 AAAA 2001:db8:64::c000:201"]);
+    talk.over();
+}
+
+#[test]
+fn an_address_asked_for_ahead_is_not_taken_for_the_unchecked_answer() {
+    for unchecked in [0, rcode::SERVFAIL] {
+        let mut talk = Talk::new(settings_with(|settings| settings.asking.a_query = AQuery::Together));
+        talk.client_asks(AAAA);
+        let (first, ahead) = (talk.asked(AAAA), talk.asked(A));
+        talk.replies(&ahead, 0, &[A_RECORD]);
+        talk.replies(&first, rcode::SERVFAIL, &[]);
+        let asked = asked_unchecked(&mut talk);
+        talk.replies(&asked, unchecked, &[]);
+        match unchecked {
+            0 => talk.answered(AAAA, rcode::SERVFAIL, &[]),
+            _ => talk.answered(AAAA, 0, &["an www.example.com 300 AAAA 2001:db8:64::c000:201"]),
+        }
+        talk.over();
+    }
 }
 
 #[test]

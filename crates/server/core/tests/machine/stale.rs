@@ -130,6 +130,7 @@ fn a_stale_denial_lets_a_fresh_address_be_asked_for() {
     let mut talk = once_synthesized();
     talk.client_asks(AAAA);
     talk.asked_and_told(AAAA, rcode::SERVFAIL, &[]);
+    talk.asked_and_told(AAAA, rcode::SERVFAIL, &[]);
     talk.asked_and_told(A, 0, &["an www.example.com 20 A 192.0.2.9"]);
     talk.answered(AAAA, 0, &["an www.example.com 20 AAAA 2001:db8:64::c000:209"]);
     talk.over();
