@@ -44,6 +44,8 @@ pub(super) struct Key {
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Flag,
+    /// Or this word.
+    FlagOr(&'static str),
     /// The least and the greatest.
     Number(u64, u64),
     /// The same, several times.
@@ -123,6 +125,7 @@ impl Key {
     pub fn takes(&self) -> String {
         match self.kind {
             Kind::Flag => "true or false".to_owned(),
+            Kind::FlagOr(word) => format!("true, false or \"{word}\""),
             Kind::Number(low, high) => format!("{low} to {high}"),
             Kind::Numbers(low, high) => format!("a list of {low} to {high}"),
             Kind::Choice(words) => alternatives(words, "\""),

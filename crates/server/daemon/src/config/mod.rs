@@ -252,5 +252,23 @@ pub struct Process {
     /// The user to become; `None` stays what it is.
     pub user: Option<String>,
     /// Give up files, programs and system calls that are not needed (landlock, seccomp).
-    pub sandbox: bool,
+    pub sandbox: Sandbox,
+}
+
+/// How much of the sandbox there must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sandbox {
+    /// Nothing is given up.
+    Off,
+    /// What the kernel can take is given up.
+    On,
+    /// All of it is given up, TCP ports included, or the program does not start.
+    Required,
+}
+
+impl Sandbox {
+    /// Whether anything is given up.
+    pub fn is_on(self) -> bool {
+        self != Self::Off
+    }
 }

@@ -79,6 +79,9 @@ fn check_value(place: &SourceText<'_>, key: &Key, path: &str, value: &Spanned<De
                 _ => Ok(()),
             })
         }
+        (Kind::FlagOr(known), DeValue::String(word)) if **word != *known => {
+            Err(place.value_error(path, at, word, format_args!("choose true, false or {known}")))
+        }
         (Kind::Choice(words), DeValue::String(word)) if !words.contains(&word.as_ref()) => {
             let alternatives = alternatives(words, "");
             let reason = format_args!("choose {alternatives}");

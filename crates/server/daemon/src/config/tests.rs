@@ -243,7 +243,7 @@ fn the_services_around_are_read() {
     let dnstap =
         DnstapChoice { socket: home.path("tap"), clients: false, upstreams: true, identity: "ns1".into() };
     assert_eq!(config.dnstap, Some(dnstap));
-    assert_eq!(config.process, Process { user: Some("dns64d".into()), sandbox: false });
+    assert_eq!(config.process, Process { user: Some("dns64d".into()), sandbox: Sandbox::Off });
     assert_eq!(config.warnings, [""; 0]);
 }
 

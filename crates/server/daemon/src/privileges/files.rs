@@ -1,12 +1,14 @@
-//! Which files the process may still open (landlock(7)).
+//! Which files the process may still open, which processes it may reach, and on request which TCP ports
+//! (landlock(7)).
 
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, make_bitflags,
-    path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope, make_bitflags, path_beneath_rules,
 };
 
+use super::TcpPorts;
 use crate::config::Config;
 
 /// Read: random numbers, the authorities that upstream certificates are checked against, what the kernel says
@@ -25,8 +27,9 @@ const SYSTEM: [&str; 9] = [
 /// Variables that name other places of those authorities.
 const AUTHORITIES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
-/// All rights of files that are given up; those that a kernel does not know cannot be.
-const KNOWN: ABI = ABI::V5;
+/// All rights that are given up; those that a kernel does not know cannot be. The fourth has TCP ports, the
+/// sixth (Linux 6.12) signals to other processes and their abstract sockets.
+const KNOWN: ABI = ABI::V6;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AllowedPaths {
@@ -68,31 +71,45 @@ fn directory(file: &Path) -> Option<PathBuf> {
     (!is_root).then(|| directory.to_owned())
 }
 
-/// Gives up all other files, for this thread and those it starts. Says what was done, or why it could not be.
-pub(super) fn give_up(needed: &AllowedPaths) -> Result<String, String> {
-    let all = AccessFs::from_all(KNOWN);
-    let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    let sockets = make_bitflags!(AccessFs::{MakeSock | RemoveFile});
-    match restrict(needed, all, read, sockets).map_err(|error| error.to_string())? {
-        RulesetStatus::FullyEnforced => Ok("only those of the configuration can be opened".to_owned()),
+/// Gives up all other files, signals to other processes and their abstract Unix sockets, and where `ports` are
+/// given all other TCP ports, for this thread and those it starts. Says what was done, or why it could not be.
+/// With `ports`, all of it must be possible.
+pub(super) fn give_up(needed: &AllowedPaths, ports: Option<&TcpPorts>) -> Result<String, String> {
+    let words = match ports {
+        None => "only those of the configuration can be opened",
+        Some(_) => "only those of the configuration can be opened, and no other TCP ports",
+    };
+    match restrict(needed, ports).map_err(|error| error.to_string())? {
+        RulesetStatus::FullyEnforced => Ok(words.to_owned()),
+        RulesetStatus::PartiallyEnforced if ports.is_none() => {
+            Ok(format!("{words}, as far as this kernel knows how"))
+        }
         RulesetStatus::PartiallyEnforced => {
-            Ok("only those of the configuration can be opened, as far as this kernel knows how".to_owned())
+            Err("the landlock of this kernel cannot do all of it: Linux 6.12 can".to_owned())
         }
         RulesetStatus::NotEnforced => Err("this kernel has no landlock".to_owned()),
     }
 }
 
-fn restrict(
-    needed: &AllowedPaths,
-    all: BitFlags<AccessFs>,
-    read: BitFlags<AccessFs>,
-    sockets: BitFlags<AccessFs>,
-) -> Result<RulesetStatus, landlock::RulesetError> {
-    let restricted = Ruleset::default()
-        .handle_access(all)?
+fn restrict(needed: &AllowedPaths, ports: Option<&TcpPorts>) -> Result<RulesetStatus, RulesetError> {
+    let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+    let sockets = make_bitflags!(AccessFs::{MakeSock | RemoveFile});
+    let mut rules =
+        Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?.scope(Scope::from_all(KNOWN))?;
+    if ports.is_some() {
+        rules = rules.handle_access(AccessNet::from_all(KNOWN))?;
+    }
+    let allowed = |ports: &[u16], access: AccessNet| {
+        ports.iter().map(|&port| Ok(NetPort::new(port, access))).collect::<Vec<Result<_, RulesetError>>>()
+    };
+    let bind = ports.map_or(Vec::new(), |ports| allowed(&ports.bind, AccessNet::BindTcp));
+    let connect = ports.map_or(Vec::new(), |ports| allowed(&ports.connect, AccessNet::ConnectTcp));
+    let restricted = rules
         .create()?
         .add_rules(path_beneath_rules(&needed.read, read))?
         .add_rules(path_beneath_rules(&needed.sockets, sockets))?
+        .add_rules(bind)?
+        .add_rules(connect)?
         .restrict_self()?;
     Ok(restricted.ruleset)
 }

@@ -2,11 +2,13 @@
 //!
 //! The order matters. Files ([`before_start`]) are given up before any other thread runs, since landlock
 //! binds the calling thread and those it starts. The user and the system calls ([`after_start`]) are given up
-//! when all sockets are open, for all threads at once. Each step says what it did, or why it could not; only
-//! a user that was asked for and cannot be taken on stops the program.
+//! when all sockets are open, for all threads at once. Each step says what it did, or why it could not. A
+//! user that was asked for and cannot be taken on stops the program, and so does any step that cannot be done
+//! wholly where the sandbox is required.
 
 mod calls;
 mod files;
+mod ports;
 
 use std::fmt;
 use std::io;
@@ -14,7 +16,8 @@ use std::path::Path;
 
 use sys::privileges::{Account, Capability};
 
-use crate::config::{Config, Process};
+use crate::config::{Config, Process, Sandbox};
+pub use ports::TcpPorts;
 
 /// A step and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,37 +64,53 @@ pub fn account(config: &Config) -> Result<Option<Account>, String> {
 
 /// Gives up files and capabilities that are not needed even to open the sockets. To be called in the main
 /// thread before it starts any other.
-pub fn before_start(config: &Config, file: &Path, account: Option<&Account>) -> Vec<Step> {
+///
+/// # Errors
+/// The sandbox is required, and something cannot be given up; one line.
+pub fn before_start(config: &Config, file: &Path, account: Option<&Account>) -> Result<Vec<Step>, String> {
+    let sandbox = config.process.sandbox;
     let mut steps = Vec::new();
-    if config.process.sandbox {
-        steps.push(Step::new("files", files::give_up(&files::AllowedPaths::by(config, file))));
+    if sandbox.is_on() {
+        let ports = (sandbox == Sandbox::Required).then(|| TcpPorts::by(config));
+        steps
+            .push(Step::new("files", files::give_up(&files::AllowedPaths::by(config, file), ports.as_ref())));
     }
-    if config.process.sandbox || account.is_some() {
+    if sandbox.is_on() || account.is_some() {
         steps.push(Step::new("capabilities", limit_capabilities(config, account)));
     }
-    steps
+    enough(sandbox, steps)
+}
+
+/// The steps, unless one of them failed and all are required.
+fn enough(sandbox: Sandbox, steps: Vec<Step>) -> Result<Vec<Step>, String> {
+    match steps.iter().find(|step| !step.done) {
+        Some(step) if sandbox == Sandbox::Required => {
+            Err(format!("process.sandbox is required and cannot be applied: {step}"))
+        }
+        _ => Ok(steps),
+    }
 }
 
 /// Becomes the user, and gives up system calls, in all threads. To be called when all sockets are open.
 ///
 /// # Errors
-/// The user could not be taken on; one line.
+/// The user could not be taken on, or something cannot be given up that must be; one line.
 pub fn after_start(config: &Config, account: Option<&Account>) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     if let Some(account) = account {
         let words = become_account(account)
             .map_err(|error| format!("cannot become user '{}': {error}", account.name))?;
         steps.push(Step::new("user", Ok(words)));
-    } else if config.process.sandbox {
+    } else if config.process.sandbox.is_on() {
         // The sockets are open. What is kept opens a port below 1024 at a reload.
         let kept = sys::privileges::keep_capabilities(&[Capability::NetBindService]);
         let words = kept.map(|()| "kept CAP_NET_BIND_SERVICE at most".to_owned());
         steps.push(Step::new("capabilities", words.map_err(|error| error.to_string())));
     }
-    if config.process.sandbox {
+    if config.process.sandbox.is_on() {
         steps.push(Step::new("calls", calls::give_up(config.xdp.is_on())));
     }
-    Ok(steps)
+    enough(config.process.sandbox, steps)
 }
 
 /// Gives up all capabilities of the calling thread: for threads that read the network and open nothing below
@@ -103,7 +122,7 @@ pub fn after_start(config: &Config, account: Option<&Account>) -> Result<Vec<Ste
 pub fn shed_thread(process: &Process) -> io::Result<()> {
     let Process { user, sandbox } = process;
     let still_to_become = user.is_some() && sys::privileges::has(Capability::SetUid);
-    if still_to_become || !(*sandbox || user.is_some()) {
+    if still_to_become || !(sandbox.is_on() || user.is_some()) {
         return Ok(());
     }
     sys::privileges::keep_capabilities(&[])
@@ -119,7 +138,7 @@ const FOR_XDP: [Capability; 4] =
 /// # Errors
 /// The kernel refuses, which it does not for fewer capabilities.
 pub fn after_programs(process: &Process) -> io::Result<()> {
-    if process.sandbox || process.user.is_some() {
+    if process.sandbox.is_on() || process.user.is_some() {
         sys::privileges::drop_capabilities(&FOR_XDP)
     } else {
         Ok(())
@@ -153,4 +172,23 @@ fn become_account(account: &Account) -> io::Result<String> {
         "a reload may not open ports below 1024"
     };
     Ok(format!("became {name} ({uid}:{gid}); {low_ports}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attack_a_required_sandbox_does_not_fail_open() {
+        let steps = || {
+            let missing = Err("this kernel has no landlock".to_owned());
+            vec![Step::new("calls", Ok("gone".to_owned())), Step::new("files", missing)]
+        };
+        let error = enough(Sandbox::Required, steps()).unwrap_err();
+        assert!(
+            error.ends_with("files: this kernel has no landlock") && error.lines().count() == 1,
+            "{error}"
+        );
+        assert_eq!(enough(Sandbox::On, steps()), Ok(steps()));
+    }
 }

@@ -18,7 +18,7 @@ use sys::given::GivenSocket;
 use crate::command::{CONTROL_SOCKET, CommandLine, Control, Task};
 use crate::config::Config;
 use crate::control::{self, ClientError};
-use crate::runtime::{OnEnd, Service, Services};
+use crate::runtime::{OnEnd, Service, Services, Settle};
 
 /// The server refused a control command.
 const EXIT_REFUSED: u8 = 1;
@@ -27,12 +27,12 @@ const EXIT_BAD_CONFIG: u8 = 2;
 /// The machine does not allow it.
 const EXIT_ENVIRONMENT: u8 = 3;
 
-/// The program: reads the command line and does what it says. `start` opens the sockets and starts the
-/// server.
+/// The program: reads the command line and does what it says. `start` opens the sockets, settles, and starts
+/// the server.
 pub fn main<S, F>(start: F) -> ExitCode
 where
     S: Service,
-    F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd) -> Result<S, S::Error>,
+    F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd, Settle<'_>) -> Result<S, S::Error>,
 {
     let CommandLine { config: file, check_config, task } = CommandLine::parse();
     if let Some(Task::Control(control)) = task {

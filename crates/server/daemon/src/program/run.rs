@@ -13,13 +13,13 @@ use sys::metrics_page::MetricsServer;
 use sys::privileges::Account;
 
 use super::events::{Event, EventSender, SignalThread};
-use crate::config::{Config, Level};
+use crate::config::{Config, Level, Sandbox};
 use crate::control::{ControlSocket, Owner};
 use crate::dnstap::Tap;
 use crate::log::Log;
 use crate::notify::Notify;
-use crate::privileges::{self, Step};
-use crate::runtime::{OnEnd, Service, Services};
+use crate::privileges::{self, Step, TcpPorts};
+use crate::runtime::{OnEnd, Service, Services, Settle};
 
 const NS_PER_S: f64 = 1e9;
 
@@ -31,6 +31,8 @@ pub(super) struct Daemon<S> {
     pub(super) tap: Option<Tap>,
     pub(super) notify: Notify,
     pub(super) steps: Vec<Step>,
+    /// Those that are left, where all others were given up.
+    tcp_ports: Option<TcpPorts>,
     pub(super) began: Instant,
     /// When the service manager is next to hear that all threads work.
     beat_at: Instant,
@@ -47,13 +49,13 @@ pub(super) struct Daemon<S> {
 pub(super) fn run<S, F>(config: Config, file: PathBuf, start: F) -> Result<(), String>
 where
     S: Service,
-    F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd) -> Result<S, S::Error>,
+    F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd, Settle<'_>) -> Result<S, S::Error>,
 {
     let account = privileges::account(&config)?;
     let given = sys::given::take().map_err(|error| error.to_string())?;
     let notify = Notify::from_environment().map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
     sys::process::raise_file_limit();
-    let steps = privileges::before_start(&config, &file, account.as_ref());
+    let steps = privileges::before_start(&config, &file, account.as_ref())?;
     let log = Log::start(&config.log).map_err(|error| format!("cannot start a thread: {error}"))?;
     let (events, mailbox) = mailbox();
     let result = Program { config, file, log: log.clone(), notify, account, steps }
@@ -87,7 +89,7 @@ impl Program {
     ) -> Result<(), String>
     where
         S: Service,
-        F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd) -> Result<S, S::Error>,
+        F: FnOnce(&Config, Vec<GivenSocket>, &Services, &OnEnd, Settle<'_>) -> Result<S, S::Error>,
     {
         let cannot = |what: &'static str| move |error: std::io::Error| format!("cannot {what}: {error}");
         let Self { config, file, log, notify, account, mut steps } = self;
@@ -98,17 +100,23 @@ impl Program {
         let tap = config.dnstap.as_ref().map(|choice| Tap::start(choice, log.clone())).transpose();
         let tap = tap.map_err(cannot("start a thread"))?;
         let _control = control(&config, account.as_ref(), mailbox)?;
-        let _metrics = metrics(&config, mailbox)?;
-        // Declared after them, so dropped before them whatever happens: their threads then wait for no answer
+        // Declared after it, so dropped before it whatever happens: its thread then waits for no answer
         // any more.
         let events = events;
         let ended = mailbox.clone();
         let on_end: OnEnd = Arc::new(move || ended.send(Event::Ended));
         let services = Services { log: log.clone(), tap: tap.clone() };
-        let service = start(&config, given, &services, &on_end).map_err(|error| error.to_string())?;
-        steps.extend(privileges::after_start(&config, account.as_ref())?);
+        let mut settle = || -> Result<(), String> {
+            steps.extend(privileges::after_start(&config, account.as_ref())?);
+            Ok(())
+        };
+        let service =
+            start(&config, given, &services, &on_end, &mut settle).map_err(|error| error.to_string())?;
+        let _metrics = metrics(&config, mailbox)?;
         let (began, began_s) = (Instant::now(), sys::clock::realtime_ns() as f64 / NS_PER_S);
+        let tcp_ports = (config.process.sandbox == Sandbox::Required).then(|| TcpPorts::by(&config));
         Daemon {
+            tcp_ports,
             service,
             config,
             file,
@@ -234,6 +242,9 @@ impl<S: Service> Daemon<S> {
 
     fn take_on(&mut self) -> Result<(), String> {
         let config = Config::load(&self.file).map_err(|error| error.to_string())?;
+        if self.tcp_ports.as_ref().is_some_and(|left| !left.suffice(&TcpPorts::by(&config))) {
+            return Err("process.sandbox gave up a TCP port that it needs: start dns64d again".to_owned());
+        }
         for warning in &config.warnings {
             self.log.event(Level::Warning, "configuration", warning, &[]);
         }

@@ -25,7 +25,7 @@ fn start_with(text: &str, given: Vec<GivenSocket>) -> Server {
     let config = config(text);
     let services = Services { log: Log::start(&config.log).unwrap(), tap: None };
     let on_end: OnEnd = Arc::new(|| {});
-    Server::start(&config, given, &services, &on_end).unwrap()
+    Server::start(&config, given, &services, &on_end, &mut || Ok(())).unwrap()
 }
 
 fn until(what: &str, happened: impl Fn() -> bool) {
@@ -47,6 +47,36 @@ fn answers(server: &Server) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&[&[0, QUERY.len() as u8], QUERY].concat()).unwrap();
     over_udp && stream.read_exact(&mut [0; 40]).is_ok()
+}
+
+/// Who could take over the program with a message finds it without its privileges.
+#[test]
+fn attack_nothing_is_read_before_it_is_settled() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = config(&format!("listen = ['{address}']\nupstreams = ['127.0.0.1:9']\n"));
+    let services = Services { log: Log::start(&config.log).unwrap(), tap: None };
+    let on_end: OnEnd = Arc::new(|| {});
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut early = None;
+    let mut settle = || {
+        datagrams.send_to(QUERY, address).unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(&[&[0, QUERY.len() as u8], QUERY].concat()).unwrap();
+        datagrams.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        assert!(datagrams.recv(&mut [0; 512]).is_err() && stream.read(&mut [0; 512]).is_err());
+        early = Some(stream);
+        Ok(())
+    };
+    let server = Server::start(&config, Vec::new(), &services, &on_end, &mut settle).unwrap();
+    let mut stream = early.unwrap();
+    datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(datagrams.recv(&mut [0; 512]).is_ok() && stream.read_exact(&mut [0; 40]).is_ok());
+    server.stop().unwrap();
+    let refused = &mut || Err("cannot become user".to_owned());
+    let error = Server::start(&config, Vec::new(), &services, &on_end, refused).err().unwrap();
+    assert_eq!(error.to_string(), "cannot become user");
 }
 
 /// A configuration that is refused leaves the one before whole: also the cache that `flush` and `cache` are

@@ -32,6 +32,8 @@ pub enum ServerError {
     Streams(streams::ListenError),
     /// An upstream server on a stream.
     StreamUpstream(streams::UpstreamError),
+    /// What was to be given up when all sockets were open; one line.
+    Privileges(String),
     /// The system refused something else, named here.
     System(&'static str, io::Error),
 }
@@ -88,6 +90,7 @@ impl fmt::Display for ServerError {
             Self::Anchors(reason) => write!(f, "upstream.anchors: {reason}"),
             Self::Streams(error) => error.fmt(f),
             Self::StreamUpstream(error) => error.fmt(f),
+            Self::Privileges(error) => error.fmt(f),
             Self::System(what, error) => write!(f, "cannot {what}: {error}"),
         }
     }

@@ -62,6 +62,10 @@ const ADOPTION: Duration = Duration::from_secs(2);
 /// To be called when a thread ends, whatever the reason.
 pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
 
+/// To be called once, when all sockets are open and nothing has been read from them: gives up what only
+/// opening takes. The error is one line.
+pub type Settle<'s> = &'s mut dyn FnMut() -> Result<(), String>;
+
 /// The running server: its threads with their sockets, and the machine of each thread.
 pub struct Server {
     workers: Vec<RunningWorker>,
@@ -91,16 +95,17 @@ struct RunningWorker {
 impl Server {
     /// Opens all sockets and starts the threads. `given` are sockets of the service manager, which are used
     /// where their address is one of the configuration's. `on_end` is called by every thread that ends,
-    /// whatever the reason.
+    /// whatever the reason. `settle` is called before anything is read from the network.
     ///
     /// # Errors
     /// An address that cannot be listened on, an upstream server without a route, a certificate that cannot
-    /// be used, or a limit of the system.
+    /// be used, a limit of the system, or the error of `settle`.
     pub fn start(
         config: &Config,
         mut given: Vec<GivenSocket>,
         services: &Services,
         on_end: &OnEnd,
+        settle: Settle<'_>,
     ) -> Result<Self, ServerError> {
         let threads = threads(config)?;
         let inboxes: Arc<[Arc<Inbox>]> = (0..threads)
@@ -135,7 +140,7 @@ impl Server {
             log: services.log.clone(),
             given,
         };
-        let adoptions = server.prepare(config, plan, &shared, 0)?;
+        let adoptions = server.prepare(config, plan, &shared, 0, settle)?;
         let parts = adoptions.into_iter().zip(rings).zip(inboxes.iter());
         for (number, ((first, rings), inbox)) in parts.enumerate() {
             match server.spawn(number, first, rings, inbox, services, on_end.clone()) {
@@ -173,7 +178,7 @@ impl Server {
         let mut given = given.map_err(|error| ServerError::System("duplicate a socket", error))?;
         let plan = Plan::open(config, &self.listening, self.workers.len(), &mut given)?;
         let (shared, gate, generation) = (self.shared_for(config)?, gate(config)?, self.generation + 1);
-        let adoptions = self.prepare(config, plan, &shared, generation)?;
+        let adoptions = self.prepare(config, plan, &shared, generation, &mut || Ok(()))?;
         (self.given, self.shared, self.config, self.generation) = (given, shared, config.clone(), generation);
         self.streams.set_gate(gate);
         protection::warn(&self.config, &self.ports, &self.log);
@@ -273,14 +278,15 @@ impl Server {
         self.workers.iter().map(|worker| worker.board.read())
     }
 
-    /// Opens the sockets towards the upstream servers and has the room of the streams follow the plan. After
-    /// this nothing can fail: the workers only need to be told. On an error nothing has changed.
+    /// Opens the sockets towards the upstream servers, settles, and has the room of the streams follow the
+    /// plan, which reads from then on. After this nothing can fail: the workers only need to be told. On an error nothing has changed.
     fn prepare(
         &mut self,
         config: &Config,
         plan: Plan,
         shared: &Shared,
         generation: u64,
+        settle: Settle<'_>,
     ) -> Result<Vec<NextGeneration>, ServerError> {
         let threads = plan.open.len();
         let seeds: Vec<[u8; 32]> = (0..threads).map(|_| seed()).collect::<Result<_, _>>()?;
@@ -297,6 +303,7 @@ impl Server {
         let on_streams = stream_upstreams(config)?;
         let judge = self.judging.prepare(config, generation, &on_streams)?;
         self.streams.set_upstreams(generation, on_streams).map_err(ServerError::StreamUpstream)?;
+        settle().map_err(ServerError::Privileges)?;
         self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
         let settings =
             Arc::new(Settings { own_sockets: self.own_sockets.clone(), ..config.settings.clone() });

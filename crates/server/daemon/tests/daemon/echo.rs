@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use daemon::config::{Config, ListenProtocol};
-use daemon::runtime::{OnEnd, Service, Services};
+use daemon::runtime::{OnEnd, Service, Services, Settle};
 use daemon::snapshot::{Metric, UpstreamState};
 use server_core::cache::Cache;
 use server_core::stats::Stats;
@@ -28,6 +28,7 @@ impl Echo {
         given: Vec<GivenSocket>,
         _services: &Services,
         on_end: &OnEnd,
+        settle: Settle<'_>,
     ) -> Result<Self, String> {
         let taken = given.into_iter().find_map(|given| match given.socket {
             Socket::Udp(socket) => Some(Ok(socket)),
@@ -37,6 +38,7 @@ impl Echo {
             .unwrap_or_else(|| UdpSocket::bind(config.listen[0].address))
             .map_err(|error| error.to_string())?;
         let address = socket.local_addr().map_err(|error| error.to_string())?;
+        settle()?;
         let echoed = Arc::new(AtomicU64::new(0));
         let silent = Arc::new(AtomicBool::new(false));
         let (count, hushed) = (Arc::clone(&echoed), Arc::clone(&silent));

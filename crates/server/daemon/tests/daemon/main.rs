@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     if std::env::var_os(SERVE).is_some() {
         return daemon::main(echo::Echo::start);
     }
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 10] = [
         ("a_bad_configuration_is_told_in_one_line", a_bad_configuration_is_told_in_one_line),
         ("the_service_manager_hears_each_step", the_service_manager_hears_each_step),
         ("attack_a_thread_that_hangs_is_not_alive", attack_a_thread_that_hangs_is_not_alive),
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         ("a_thread_that_ends_ends_the_program", a_thread_that_ends_ends_the_program),
         ("sockets_of_the_service_manager_are_taken", sockets_of_the_service_manager_are_taken),
         ("what_is_given_up_is_gone", what_is_given_up_is_gone),
+        ("attack_a_required_sandbox_is_whole", attack_a_required_sandbox_is_whole),
     ];
     for (name, test) in tests {
         println!("test {name}");
@@ -220,4 +221,35 @@ fn what_is_given_up_is_gone() {
     let error = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(3), "{error}");
     assert!(error.contains("no-such-user-here"), "{error}");
+}
+
+/// With a kernel that cannot do all of it there is no start; with another no TCP port is left but those of the
+/// configuration.
+fn attack_a_required_sandbox_is_whole() {
+    let able = Surroundings::new("[process]\nsandbox = true\n");
+    let program = Program::start(&able, &[]);
+    let status = able.control(&["status"]).unwrap();
+    let is_whole = status.contains("files: only those") && !status.contains("as far as");
+    program.finish();
+    let here = Surroundings::new("[process]\nsandbox = 'required'\n");
+    if !is_whole {
+        let refused = here.run(&["--config", here.config_text()]);
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!((refused.status.code(), error.lines().count()), (Some(3), 1), "{error}");
+        assert!(error.contains("process.sandbox is required and cannot be applied: files: "), "{error}");
+        return;
+    }
+    let program = Program::start(&here, &[]);
+    // A connection to a port that is no upstream server's.
+    assert_eq!(program.talk("tcp"), "no");
+    let status = here.control(&["status"]).unwrap();
+    assert!(status.contains("no other TCP ports") && !status.contains("as far as"), "{status}");
+    let base = here.base("[process]\nsandbox = 'required'\n");
+    here.write(&base.replace("'192.0.2.1'", "'192.0.2.1:5353'"));
+    assert_eq!(here.control(&["reload"]), Err(1), "another port");
+    here.write(&base.replace("'192.0.2.1'", "'192.0.2.2'"));
+    assert_eq!(here.control(&["reload"]).unwrap(), "reloaded\n");
+    let (status, log) = program.finish();
+    assert!(status.success(), "{log}");
+    assert!(log.contains("gave up a TCP port"), "{log}");
 }

@@ -3,7 +3,7 @@
 use toml::Spanned;
 
 use super::{Choice, Key, NEEDED, Number, Table, Takes, Text, Texts, keys, words};
-use crate::config::{Format, Level};
+use crate::config::{Format, Level, Sandbox};
 
 words!(Level {
     "error" => Self::Error,
@@ -148,8 +148,9 @@ keys! {
     "[process]" Process {
         /// The user to which the process changes.
         user: Option<Text> => { what: "a name", otherwise: "as it was started", example: r#""dns64d""#, at_start: true };
-        /// Give up access to files, programs and system calls that are not needed (landlock, seccomp), if the
-        /// kernel supports it.
-        sandbox: bool = true => { at_start: true };
+        /// Give up access to files, programs, signals and system calls that are not needed (landlock, seccomp),
+        /// if the kernel supports it. With `"required"` the process also gives up TCP ports other than those of
+        /// the configuration, and does not start if it cannot give up all of this (before Linux 6.12).
+        sandbox: Sandbox = Sandbox::On => { at_start: true };
     }
 }

@@ -1,12 +1,14 @@
 //! What the value of a key can be.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::Kind;
+use crate::config::Sandbox;
 
 /// A text, and where it stands in the file.
 pub(in crate::config) type Text = Spanned<String>;
@@ -34,6 +36,49 @@ impl Takes for bool {
 
     fn toml(&self) -> String {
         self.to_string()
+    }
+}
+
+const REQUIRED: &str = "required";
+
+impl Takes for Sandbox {
+    const KIND: Kind = Kind::FlagOr(REQUIRED);
+    type Preset = Self;
+
+    fn preset(value: Self) -> Self {
+        value
+    }
+
+    fn toml(&self) -> String {
+        match self {
+            Self::Off => "false".to_owned(),
+            Self::On => "true".to_owned(),
+            Self::Required => format!("{REQUIRED:?}"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Sandbox {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FlagOrWord;
+        impl Visitor<'_> for FlagOrWord {
+            type Value = Sandbox;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "true, false or {REQUIRED:?}")
+            }
+
+            fn visit_bool<E: Error>(self, on: bool) -> Result<Sandbox, E> {
+                Ok(if on { Sandbox::On } else { Sandbox::Off })
+            }
+
+            fn visit_str<E: Error>(self, word: &str) -> Result<Sandbox, E> {
+                (word == REQUIRED)
+                    .then_some(Sandbox::Required)
+                    .ok_or_else(|| E::custom(format_args!("'{word}': choose true, false or {REQUIRED}")))
+            }
+        }
+        deserializer.deserialize_any(FlagOrWord)
     }
 }
 
@@ -102,9 +147,9 @@ pub(in crate::config) struct Choice<T>(pub T);
 impl<'de, T: Words> Deserialize<'de> for Choice<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = String::deserialize(deserializer)?;
-        T::of(&word).map(Self).ok_or_else(|| {
-            serde::de::Error::custom(format_args!("'{word}': choose {}", alternatives(T::WORDS, "")))
-        })
+        T::of(&word)
+            .map(Self)
+            .ok_or_else(|| Error::custom(format_args!("'{word}': choose {}", alternatives(T::WORDS, ""))))
     }
 }
 
