@@ -12,6 +12,8 @@ pub mod code {
     pub const DNSSEC_INDETERMINATE: u16 = 5;
     /// The failure is a remembered one (RFC 9520).
     pub const CACHED_ERROR: u16 = 13;
+    /// Too much is in progress for the name's zone.
+    pub const NOT_READY: u16 = 14;
     /// The client may not ask us.
     pub const PROHIBITED: u16 = 18;
     /// As [`STALE_ANSWER`], for a name that did not exist.

@@ -39,6 +39,8 @@ pub struct Settings {
     pub local: Local,
     /// Lookups in flight at most, 1 to [`IN_FLIGHT_MAX`]; and so many clients' queries that wait for them.
     pub in_flight: usize,
+    /// How many of these lookups may be for names of one zone, at least 1.
+    pub in_flight_per_zone: usize,
     /// The largest UDP answer to a client, and the payload size announced to clients, in octets, at least
     /// 512.
     pub udp_payload_octets: u16,
@@ -212,6 +214,7 @@ impl Default for Settings {
             caching: Caching::default(),
             local: Local::default(),
             in_flight: 16_384,
+            in_flight_per_zone: 8_192,
             udp_payload_octets: 1232,
             extended_errors: true,
             cookies: true,

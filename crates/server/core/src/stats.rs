@@ -72,6 +72,8 @@ counters! {
     failed,
     /// Queries given up without an answer, because too many were in flight.
     evicted,
+    /// Lookups not started, because too many were in flight for the same zone.
+    zone_limited,
     /// Answers with at least one synthesized AAAA record.
     synthesized,
     /// Answers that did not fit and went out with TC.

@@ -207,9 +207,19 @@ impl Jobs {
     /// network with the most jobs that wait. So a flood of one network gives up its own queries.
     pub fn first_to_go(&self) -> Option<usize> {
         let oldest = std::iter::successors(self.oldest(), |&slot| self.next_oldest(slot)).take(OLDEST);
-        let share = |slot: usize| self.get(slot).map_or(0, |job| self.shares.of(job.client.address.ip()));
         let heavier = |kept: (usize, u32), next: (usize, u32)| if next.1 > kept.1 { next } else { kept };
-        oldest.map(|slot| (slot, share(slot))).reduce(heavier).map(|(slot, _)| slot)
+        oldest.map(|slot| (slot, self.share_of(slot))).reduce(heavier).map(|(slot, _)| slot)
+    }
+
+    /// How many jobs of the same network as this one wait.
+    pub fn share_of(&self, slot: usize) -> u32 {
+        self.get(slot).map_or(0, |job| self.shares.of(job.client.address.ip()))
+    }
+
+    /// The job that alone waits for a lookup.
+    pub fn only_waiter(&self, waiters: &List) -> Option<usize> {
+        let first = waiters.first()?;
+        self.waiting.next(first).is_none().then_some(first / 2)
     }
 
     /// The job that has waited longest.

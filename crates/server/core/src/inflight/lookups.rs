@@ -5,8 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use dns64::wire::Question;
 
-use super::UpstreamQuery;
 use super::chain::{Links, List};
+use super::{UpstreamQuery, Zone, Zones};
 
 /// How the current try went out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Lookup {
     /// What equal lookups have in common; `None` for a probe, which nobody waits for and of whose reply
     /// nothing is kept.
     pub shared: Option<u64>,
+    /// The zone of its name; `None` for a probe.
+    pub zone: Option<Zone>,
     /// No try starts that could end later.
     pub deadline_ns: u64,
     /// Tries that may still start.
@@ -67,6 +69,7 @@ pub struct Lookups {
     running: List,
     free: Vec<u16>,
     shared: HashMap<u64, u16, BuildHasherDefault<PrehashedHasher>>,
+    zones: Zones,
 }
 
 /// Apart from the lookups, so that walking the list touches few octets.
@@ -78,8 +81,8 @@ struct Try {
 }
 
 impl Lookups {
-    /// Room for `slots` lookups, 1 to 65535.
-    pub fn new(slots: usize) -> Self {
+    /// Room for `slots` lookups, 1 to 65535, of which `zone_limit` may be for names of one zone.
+    pub fn new(slots: usize, zone_limit: usize) -> Self {
         let count = u16::try_from(slots).unwrap_or(u16::MAX).max(1);
         let slots = usize::from(count);
         Self {
@@ -89,6 +92,7 @@ impl Lookups {
             running: List::default(),
             free: (0..count).rev().collect(),
             shared: HashMap::with_capacity_and_hasher(slots, BuildHasherDefault::default()),
+            zones: Zones::new(slots, zone_limit),
         }
     }
 
@@ -107,11 +111,27 @@ impl Lookups {
         self.free.len()
     }
 
+    /// Whether a lookup for this zone may start.
+    pub fn has_zone_room(&self, zone: Zone) -> bool {
+        self.zones.has_room(zone)
+    }
+
+    /// The lookups for the same zone among those whose try ends first, of which so many are looked at.
+    pub fn oldest_of(&self, zone: Zone, looked_at: usize) -> impl Iterator<Item = (u16, &Lookup)> {
+        let first = self.first_due().map(|(slot, _)| slot);
+        let slots = std::iter::successors(first, |&slot| self.next_of(slot)).take(looked_at);
+        let lookups = slots.filter_map(|slot| Some((slot, self.get(slot)?)));
+        lookups.filter(move |(_, lookup)| lookup.zone.is_some_and(|other| other.overlaps(zone)))
+    }
+
     /// Takes a slot; its first try ends at `due_ns`. `None` when all are taken.
     pub fn insert(&mut self, lookup: Lookup, due_ns: u64) -> Option<u16> {
         let slot = self.free.pop()?;
         if let Some(hash) = lookup.shared {
             self.shared.insert(hash, slot);
+        }
+        if let Some(zone) = lookup.zone {
+            self.zones.add(zone);
         }
         self.slots[usize::from(slot)] = Some(lookup);
         self.append(slot, due_ns);
@@ -122,8 +142,11 @@ impl Lookups {
     pub fn remove(&mut self, slot: u16) -> Option<List> {
         let place = self.slots.get_mut(usize::from(slot))?;
         let lookup = place.as_ref()?;
-        let (shared, waiters) = (lookup.shared, lookup.waiters);
+        let (shared, zone, waiters) = (lookup.shared, lookup.zone, lookup.waiters);
         *place = None;
+        if let Some(zone) = zone {
+            self.zones.remove(zone);
+        }
         if let Some(hash) = shared
             && self.shared.get(&hash) == Some(&slot)
         {
@@ -224,6 +247,7 @@ mod tests {
                 group: 0,
             },
             shared,
+            zone: None,
             deadline_ns: 0,
             tries_left: 0,
             mismatches: 0,
@@ -238,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_token_fits_its_own_try_only() {
-        let mut lookups = Lookups::new(2);
+        let mut lookups = Lookups::new(2, 2);
         let slot = lookups.insert(lookup(None), 1).unwrap();
         let token = lookups.token(slot);
         assert_eq!(lookups.slot_of(token), Some(slot));
@@ -254,7 +278,7 @@ mod tests {
 
     #[test]
     fn equal_questions_are_found_by_their_hash_and_name() {
-        let mut lookups = Lookups::new(2);
+        let mut lookups = Lookups::new(2, 2);
         let question = lookup(None).query.question;
         let slot = lookups.insert(lookup(Some(5)), 1).unwrap();
         assert_eq!(lookups.find(5, &question), Some(slot));
@@ -280,7 +304,7 @@ mod tests {
         /// Whatever the order of operations, the list holds exactly the used slots, in order of time.
         #[test]
         fn the_list_stays_whole(operations in prop::collection::vec((0u8..3, 0u16..8), 0..200)) {
-            let mut lookups = Lookups::new(8);
+            let mut lookups = Lookups::new(8, 8);
             for (now_ns, (operation, slot)) in operations.into_iter().enumerate() {
                 let now_ns = now_ns as u64;
                 match operation {

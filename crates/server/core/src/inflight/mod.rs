@@ -7,8 +7,10 @@ pub mod lookups;
 pub mod query;
 pub mod shares;
 pub mod state;
+pub mod zones;
 
 pub use jobs::{Held, Job, Jobs, Wait};
 pub use lookups::{Lookup, Lookups, TryTransport};
 pub use query::UpstreamQuery;
 pub use state::{Event, Failure, Next, State};
+pub use zones::{Zone, Zones};

@@ -54,12 +54,14 @@ impl Machine {
         let Some(job) = self.jobs.get(slot).filter(waits) else { return };
         let query = State::NeedsA { ttl_cap_s: 0 }.query(&job.query.asked, &self.settings.routes);
         // It is a guess that A is needed: nobody else is given up for it.
-        if self.upstream_side.lookups.room() == 0 || self.recall.is_known(now_ns, &query) {
+        let lookups = &self.upstream_side.lookups;
+        let has_room = lookups.room() > 0 && lookups.has_zone_room(self.upstream_side.zone_of(&query));
+        if !has_room || self.recall.is_known(now_ns, &query) {
             return;
         }
         match self.ask_for(now_ns, slot, Wait::Ahead, &query, out) {
-            // Without a server, A is asked for afterwards.
-            Ok(()) | Err(NotAsked::NoServer) => {}
+            // Without a server or room, A is asked for afterwards.
+            Ok(()) | Err(NotAsked::NoServer | NotAsked::ZoneFull) => {}
             Err(not_asked @ NotAsked::NoId) => {
                 if let Some(job) = self.jobs.get_mut(slot) {
                     job.hold(Event::Failure(Failure::new(not_asked.cause())));

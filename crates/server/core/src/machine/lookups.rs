@@ -23,7 +23,10 @@ impl Machine {
                 self.stats.coalesced += 1;
                 slot
             }
-            None => self.start_lookup(now_ns, query, Some(shared), deadline_ns, None, out)?,
+            None => {
+                self.enter_zone(job_slot, query, out)?;
+                self.start_lookup(now_ns, query, Some(shared), deadline_ns, None, out)?
+            }
         };
         if let Some(lookup) = self.upstream_side.lookups.get_mut(slot) {
             self.jobs.wait(job_slot, wait, slot, &mut lookup.waiters);
@@ -36,13 +39,14 @@ impl Machine {
         let shared = self.upstream_side.shared_hash(query);
         let lookups = &self.upstream_side.lookups;
         let running = lookups.find(shared, &query.question);
-        if running.is_some() || lookups.room() < self.settings.in_flight / 2 {
+        let is_full = !lookups.has_zone_room(self.upstream_side.zone_of(query));
+        if is_full || running.is_some() || lookups.room() < self.settings.in_flight / 2 {
             return;
         }
         let deadline_ns = now_ns + self.settings.asking.deadline_ns;
         match self.start_lookup(now_ns, query, Some(shared), deadline_ns, None, out) {
             Ok(_) | Err(NotAsked::NoId) => self.stats.prefetches += 1,
-            Err(NotAsked::NoServer) => {}
+            Err(NotAsked::NoServer | NotAsked::ZoneFull) => {}
         }
     }
 
@@ -69,6 +73,21 @@ impl Machine {
                 let _ = self.start_lookup(now_ns, &query, None, now_ns, Some(upstream), out);
             }
         }
+    }
+
+    /// Sees that the zone of a query has room for another lookup, for the job in a slot.
+    fn enter_zone(
+        &mut self,
+        job_slot: usize,
+        query: &UpstreamQuery,
+        out: &mut impl Output,
+    ) -> Result<(), NotAsked> {
+        let zone = self.upstream_side.zone_of(query);
+        if self.upstream_side.lookups.has_zone_room(zone) || self.make_zone_room(job_slot, zone, out) {
+            return Ok(());
+        }
+        self.stats.zone_limited += 1;
+        Err(NotAsked::ZoneFull)
     }
 
     /// Starts a lookup, at this server if one is given, and makes room for it if need be. That no ID is free

@@ -107,6 +107,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
         }
         if limited {
             settings.upstreams[0].in_flight = limit;
+            settings.in_flight_per_zone = limit;
             settings.rate = Some(RateLimit { per_second: 5, burst: 10, slip: 2 });
         }
         settings

@@ -80,6 +80,7 @@ fn settings(place: &SourceText<'_>, raw: &Top) -> Result<Settings> {
         caching: caching(&raw.cache),
         local: local(&raw.local),
         in_flight: raw.limits.in_flight.0,
+        in_flight_per_zone: share(raw.limits.in_flight_per_zone.as_ref(), &raw.limits),
         udp_payload_octets: raw.limits.udp_payload_octets.0,
         extended_errors: raw.clients.extended_errors,
         cookies: raw.clients.cookies,
@@ -115,6 +116,11 @@ fn stream_limits(raw: &Limits) -> StreamLimits {
         pipelined: raw.pipelined.0,
         idle_ns: raw.idle_ms.0 * NS_PER_MS,
     }
+}
+
+/// A limit within `limits.in_flight`: half of it where none is written.
+pub(super) fn share(limit: Option<&Number<usize, 1, 65_535>>, limits: &Limits) -> usize {
+    limit.map_or((limits.in_flight.0 / 2).max(1), |limit| limit.0)
 }
 
 fn rate(place: &SourceText<'_>, raw: &Limits) -> Result<Option<RateLimit>> {

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use dns64::Range;
 use dns64::wire::Name;
 use server_core::domains::Routes;
-use server_core::settings::{Asking, Upstream};
+use server_core::settings::{Asking, IN_FLIGHT_MAX, Upstream};
 
 use super::keys::{self, Forward, Texts, Top};
 use super::place::{Result, SourceText};
-use super::{Listen, ListenProtocol, UpstreamProtocol, UpstreamServer, address, listeners, validation};
+use super::{Listen, ListenProtocol, UpstreamProtocol, UpstreamServer};
+use super::{address, check, listeners, validation};
 
 pub(super) const NS_PER_MS: u64 = 1_000_000;
 
@@ -33,7 +34,11 @@ pub(super) fn upstreams(place: &SourceText<'_>, raw: &Top, listen: &[Listen]) ->
         place,
         listen,
         sources: sources(place, &raw.upstream.source)?,
-        in_flight: raw.upstream.in_flight.0,
+        in_flight: match &raw.upstream.in_flight {
+            // One task cannot crowd out another.
+            None if raw.forward.is_empty() => IN_FLIGHT_MAX,
+            limit => check::share(limit.as_ref(), &raw.limits),
+        },
         trust_ad: raw.upstream.trust_ad,
         validate: validation::validate(place, &raw.upstream.validate)?,
         domains: HashSet::new(),

@@ -14,7 +14,7 @@ use crate::cookies::UpstreamCookies;
 use crate::ede::code;
 use crate::ids::{Ids, Random};
 use crate::inflight::chain::List;
-use crate::inflight::{Lookup, Lookups, TryTransport, UpstreamQuery};
+use crate::inflight::{Lookup, Lookups, TryTransport, UpstreamQuery, Zone};
 use crate::settings::Settings;
 use crate::upstreams::{UpstreamCounts, Upstreams};
 use refusals::Doubt;
@@ -40,6 +40,8 @@ pub(super) enum NotAsked {
     NoServer,
     /// No ID is free.
     NoId,
+    /// The zone of the name has as many lookups in flight as it may.
+    ZoneFull,
 }
 
 impl NotAsked {
@@ -48,6 +50,7 @@ impl NotAsked {
         match self {
             Self::NoServer => code::NO_REACHABLE_AUTHORITY,
             Self::NoId => code::OTHER,
+            Self::ZoneFull => code::NOT_READY,
         }
     }
 }
@@ -72,7 +75,7 @@ impl UpstreamSide {
     pub fn new(settings: Arc<Settings>, shared: &Shared, seed: [u8; 32]) -> Self {
         let mut random = Random::new(seed);
         Self {
-            lookups: Lookups::new(settings.in_flight),
+            lookups: Lookups::new(settings.in_flight, settings.in_flight_per_zone),
             upstreams: Upstreams::new(&settings),
             ids: Ids::new(settings.in_flight),
             cookies: UpstreamCookies::new(settings.upstreams.len(), random.seed()),
@@ -97,6 +100,11 @@ impl UpstreamSide {
     /// What a query has in common with equal ones.
     pub fn shared_hash(&self, query: &UpstreamQuery) -> u64 {
         self.hash.of(query)
+    }
+
+    /// The zone of a query's name.
+    pub fn zone_of(&self, query: &UpstreamQuery) -> Zone {
+        Zone::of(&query.question.name.to_lowercase(), |ending| self.hash.0.hash(ending))
     }
 
     /// The server for a new lookup: the one that is given, or one of the query's group.
@@ -133,6 +141,7 @@ impl UpstreamSide {
         let lookup = Lookup {
             query: *query,
             shared,
+            zone: shared.map(|_| self.zone_of(query)),
             deadline_ns,
             tries_left: self.settings.asking.tries,
             mismatches: 0,

@@ -55,7 +55,9 @@ keys! {
         /// Trust the AD bit of the servers, and pass it on to clients.
         trust_ad: bool = false;
         /// Lookups in flight at one server, for each thread.
-        in_flight: Number<usize, 1, 65_535> = 65_535;
+        in_flight: Option<Number<usize, 1, 65_535>> => {
+            otherwise: "half of `limits.in_flight` with a `[[forward]]`, else no limit", example: "4096"
+        };
         /// The source addresses of upstream queries, one of each family at most; by default the kernel
         /// chooses. With a prefix, every UDP socket has a random address of the prefix. The machine then
         /// needs a local route for the prefix (`ip -6 route add local 2001:db8:53::/64 dev lo`), and the

@@ -31,6 +31,12 @@ keys! {
         /// dns64d gives up a lookup whose last attempt is old, or a query of the network with the most
         /// waiting queries.
         in_flight: Number<usize, 1, 65_535> = 16_384;
+        /// How many of them may be for names with the same last two labels, and half as many for names with
+        /// the same last three; four and five labels below `arpa`. Above, a network with more queries waiting
+        /// gives up one there, or the new query is SERVFAIL.
+        in_flight_per_zone: Option<Number<usize, 1, 65_535>> => {
+            otherwise: "half of `in_flight`", example: "4096"
+        };
         /// The largest UDP answer, and the size announced to clients (RFC 9715).
         udp_payload_octets: Number<u16, 512, 4096> = 1232;
         /// Connections of clients over TCP, and as many again over TLS, HTTPS and QUIC together; 0 means none
