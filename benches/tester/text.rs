@@ -55,8 +55,15 @@ pub fn write<R: Serialize>(out: Option<&str>, record: &R, block: fn(&R) -> Strin
 /// No document is given, it or its record is not there, or it has no block.
 pub fn render<R: DeserializeOwned>(out: Option<&str>, block: fn(&R) -> String) -> io::Result<()> {
     let document = out.ok_or_else(|| io::Error::other("--render needs --out FILE"))?;
-    let record: R = serde_json::from_str(&fs::read_to_string(beside(document))?)?;
-    renew(document, &block(&record))
+    renew(document, &block(&read(document)?))
+}
+
+/// The record beside a document.
+///
+/// # Errors
+/// It is not there, or not a record.
+pub fn read<R: DeserializeOwned>(document: &str) -> io::Result<R> {
+    Ok(serde_json::from_str(&fs::read_to_string(beside(document))?)?)
 }
 
 fn beside(document: &str) -> std::path::PathBuf {

@@ -6,6 +6,7 @@
 //! thread, file or environment.
 #![forbid(unsafe_code)]
 
+pub mod attacks;
 pub mod auth;
 pub mod dns64;
 mod document;

@@ -1,0 +1,136 @@
+//! The attackers: threads on the processor of all others, behind everybody else there.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use figures::attacks::Attacker;
+use lab::network::Role;
+
+use crate::site::Site;
+
+/// What an attacker does until [`Turn::goes_on`] says no.
+pub type Attack = fn(&Turn<'_>) -> io::Result<()>;
+
+/// An attack, and where it comes from.
+pub struct Post {
+    /// In the words of the document.
+    pub what: &'static str,
+    /// In whose namespace.
+    pub from: Role,
+    /// What is counted.
+    pub unit: &'static str,
+    /// What it does.
+    pub attack: Attack,
+}
+
+/// What attackers know in common.
+pub struct Shared {
+    /// The name that is asked while answers to it are forged.
+    pub question: Mutex<String>,
+    /// Forged answers that dns64d took.
+    pub taken: AtomicU64,
+    /// Questions for the forger that were answered.
+    pub answered: AtomicU64,
+    /// The process of dns64d.
+    pub pid: u32,
+    /// An attack ends then in any case.
+    pub latest: Instant,
+    /// Set to end the attacks.
+    pub end: AtomicBool,
+}
+
+impl Shared {
+    /// For attacks of at most this length.
+    pub fn new(pid: u32, longest: Duration) -> Self {
+        Self {
+            question: Mutex::new(format!("0.{}", crate::site::VICTIM)),
+            taken: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            pid,
+            latest: Instant::now() + longest,
+            end: AtomicBool::new(false),
+        }
+    }
+
+    /// The name that is asked now.
+    pub fn question(&self) -> String {
+        self.question.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// An attacker's view.
+pub struct Turn<'a> {
+    /// What all know.
+    pub shared: &'a Shared,
+    /// What it has done so often.
+    pub count: &'a AtomicU64,
+}
+
+impl Turn<'_> {
+    /// Whether the attack goes on.
+    pub fn goes_on(&self) -> bool {
+        !self.shared.end.load(Ordering::Relaxed) && Instant::now() < self.shared.latest
+    }
+
+    /// Adds to what it has done.
+    pub fn add(&self, count: u64) {
+        self.count.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// How often it was done.
+    pub fn done(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Rests until `begun` is this long ago for each thing that it has done: keeps a rate.
+    pub fn pace(&self, begun: Instant, each: Duration) {
+        let due = begun + each.mul_f64(self.done() as f64);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(500)));
+    }
+}
+
+/// Has all attack while `meanwhile` runs, which sees how often each has done it so far. What each of them did,
+/// and what `meanwhile` returned.
+///
+/// # Errors
+/// An attacker failed, which ends all.
+pub fn attack<T>(
+    site: &Site,
+    shared: &Shared,
+    posts: &[Post],
+    meanwhile: impl FnOnce(&[AtomicU64]) -> io::Result<T>,
+) -> io::Result<(Vec<Attacker>, T)> {
+    let counts: Vec<AtomicU64> = posts.iter().map(|_| AtomicU64::new(0)).collect();
+    let begun = Instant::now();
+    let (returned, elapsed_s) = std::thread::scope(|scope| {
+        let start = |(post, count)| {
+            let turn = Turn { shared, count };
+            scope.spawn(move || begin(site, post, &turn))
+        };
+        let threads: Vec<_> = posts.iter().zip(&counts).map(start).collect();
+        let returned = meanwhile(&counts);
+        shared.end.store(true, Ordering::Relaxed);
+        let elapsed_s = begun.elapsed().as_secs_f64();
+        for (thread, post) in threads.into_iter().zip(posts) {
+            let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ended.map_err(|error| io::Error::other(format!("{}: {error}", post.what)))?;
+        }
+        returned.map(|returned| (returned, elapsed_s))
+    })?;
+    let done = |(post, count): (&Post, AtomicU64)| {
+        let count = count.into_inner();
+        Attacker { what: post.what.into(), unit: post.unit.into(), count, per_s: count as f64 / elapsed_s }
+    };
+    Ok((posts.iter().zip(counts).map(done).collect(), returned))
+}
+
+/// Takes the attacker to its place.
+fn begin(site: &Site, post: &Post, turn: &Turn<'_>) -> io::Result<()> {
+    sys::netns::enter(&site.namespace(post.from))?;
+    sys::cpu::pin(site.other_cpu())?;
+    sys::cpu::give_way();
+    (post.attack)(turn)
+}

@@ -1,0 +1,223 @@
+//! The tables.
+
+use super::{Attacker, Client, Forger, Identified, Identifiers, NEAR_MS, Record, Together};
+use crate::document::wrapped;
+use crate::goals::{Goal, Reached, section};
+use crate::sample::table;
+
+/// Of the client's queries, so many must be answered soon, in percent.
+const NEAR_PCT: f64 = 90.0;
+/// So many packets are to be forged without a hit.
+const FORGED_PACKETS: u64 = 100_000_000;
+/// By the model a hit needs 2^16 packets for each port on average. The mean of that many hits may differ from
+/// it by four standard errors.
+const ERRORS: f64 = 4.0;
+
+/// The rendered block of `docs/performance/attacks.md`: a section for each part that was measured, and the
+/// goals.
+pub fn block(record: &Record) -> String {
+    let mut out = String::new();
+    let mut goals = Vec::new();
+    if let Some(part) = &record.together {
+        out += &together(part);
+        goals.extend(goals_together(part));
+    }
+    if let Some(part) = &record.forger {
+        out += &forger(part);
+        goals.extend(goals_of_forger(part));
+    }
+    if let Some(part) = &record.identifiers {
+        out += &identifiers(part);
+        goals.push(goal_of_identifiers(part));
+    }
+    if goals.is_empty() {
+        return "Nothing was measured yet.\n".to_owned();
+    }
+    out + &section(&goals)
+}
+
+fn together(part: &Together) -> String {
+    let client = |when: &str, client: &Client| {
+        let Client { sent, valid, invalid, median_ms, p99_ms, near_pct } = client;
+        vec![
+            when.to_owned(),
+            sent.to_string(),
+            valid.to_string(),
+            invalid.to_string(),
+            format!("{median_ms:.2}"),
+            format!("{p99_ms:.2}"),
+            format!("{near_pct:.2}"),
+        ]
+    };
+    let soon = format!("answered within {NEAR_MS:.0} ms of the quiet median, %");
+    let head = ["", "queries", "right answers", "wrong answers", "median, ms", "99th percentile, ms", &soon];
+    let clients = table(&head, &[client("quiet", &part.quiet), client("attacked", &part.attacked)]);
+    let attacker = |attacker: &Attacker| {
+        let Attacker { what, unit, count, per_s } = attacker;
+        vec![what.clone(), unit.clone(), count.to_string(), format!("{per_s:.1}")]
+    };
+    let attackers: Vec<_> = part.attackers.iter().map(attacker).collect();
+    let counter = |(name, count): (&String, &u64)| vec![format!("`{name}`"), count.to_string()];
+    let counters: Vec<_> = part.counters.iter().map(counter).collect();
+    format!(
+        "\n## All attacks together\n\n{}\n{clients}\n{}\n{}\n{}",
+        wrapped(&format!(
+            "{}. The client asks {} q/s, {} % of them for cached names, for {:.0} s.",
+            part.origin.in_words(),
+            part.rate_qps,
+            part.cached_pct,
+            part.duration_s
+        )),
+        table(&["attacker", "counted", "in all", "each second"], &attackers),
+        wrapped(&format!(
+            "Memory of dns64d: {:.1} MiB before, {:.1} MiB at most, {:.0} MiB allowed. Exit code {}.",
+            part.quiet_mib, part.peak_mib, part.bound_mib, part.exit_code
+        )),
+        table(&["counter of dns64d", ""], &counters),
+    )
+}
+
+fn goals_together(part: &Together) -> [Goal; 4] {
+    let near = part.attacked.near_pct;
+    let seconds = part.duration_s;
+    [
+        Goal::new(
+            &format!(
+                "all attacks together for 10 minutes: at least {NEAR_PCT:.0} % of the client's queries answered \
+                 within {NEAR_MS:.0} ms of the quiet median"
+            ),
+            format!("{near:.2} %, for {seconds:.0} s"),
+            Reached::if_true(near >= NEAR_PCT && seconds >= 600.0),
+        ),
+        Goal::new(
+            "memory within its bound",
+            format!("{:.1} of {:.0} MiB", part.peak_mib, part.bound_mib),
+            Reached::if_true(part.peak_mib <= part.bound_mib),
+        ),
+        Goal::new(
+            "no forged answer taken",
+            format!("{} taken, {} wrong answers", part.forged_taken, part.attacked.invalid),
+            Reached::if_true(part.forged_taken == 0 && part.attacked.invalid == 0),
+        ),
+        Goal::new(
+            "dns64d lives, and ends in order",
+            format!("exit code {}", part.exit_code),
+            Reached::if_true(part.exit_code == 0),
+        ),
+    ]
+}
+
+fn forger(part: &Forger) -> String {
+    let Forger { packets, duration_s, fixed, .. } = part;
+    let rate = *packets as f64 / duration_s.max(1e-9);
+    let each = fixed.packets as f64 / fixed.hits.max(1) as f64;
+    let rows = [
+        (
+            "dns64d, port and ID known to the forger",
+            part.betrayed.to_string(),
+            part.betrayed_hits.to_string(),
+        ),
+        ("a client with fixed ports, model", fixed.packets.to_string(), fixed.hits.to_string()),
+        ("dns64d", packets.to_string(), part.hits.to_string()),
+    ];
+    let rows = rows.map(|(whom, packets, hits)| vec![whom.to_owned(), packets, hits]);
+    format!(
+        "\n## The forger\n\n{}\n{}\n{}",
+        wrapped(&format!("{}. Names are not spelled at random (0x20).", part.origin.in_words())),
+        table(&["against", "forged packets", "hits"], &rows),
+        wrapped(&format!(
+            "dns64d: {rate:.0} packets a second for {duration_s:.0} s, {} questions, {} answered with the \
+             truth, {} queries over UDP, {} over TCP, {} near misses. The model has {} ports: {each:.0} packets \
+             for a hit, {} by the arithmetic.",
+            part.questions,
+            part.answered,
+            part.over_udp,
+            part.over_tcp,
+            part.near_misses,
+            fixed.ports,
+            fixed.ports << 16
+        ))
+    )
+}
+
+fn goals_of_forger(part: &Forger) -> [Goal; 2] {
+    let Forger { packets, hits, fixed, .. } = part;
+    let expected = (fixed.ports << 16) as f64;
+    let found = fixed.hits.max(1) as f64;
+    let off = (fixed.packets as f64 / found / expected - 1.0).abs();
+    let works = fixed.hits > 0
+        && off <= ERRORS / found.sqrt()
+        && part.betrayed > 0
+        && part.betrayed_hits == part.betrayed;
+    [
+        Goal::new(
+            "100 million forged packets and no hit",
+            format!("{packets} packets, {hits} hits"),
+            Reached::if_true(*hits == 0 && *packets >= FORGED_PACKETS),
+        ),
+        Goal::new(
+            "the forger works: hits where it knows port and ID, and as often as the arithmetic says at fixed ports",
+            format!(
+                "{} of {}; {:+.0} %",
+                part.betrayed_hits,
+                part.betrayed,
+                100.0 * (fixed.packets as f64 / found / expected - 1.0)
+            ),
+            Reached::if_true(works),
+        ),
+    ]
+}
+
+fn identifiers(part: &Identifiers) -> String {
+    let head = [
+        "server",
+        "queries over UDP",
+        "different IDs",
+        "different ports",
+        "IDs that hide the next",
+        "ports that hide the next",
+        "packets for an even chance, log2",
+        "weaknesses",
+    ];
+    let row = |server: &Identified| {
+        let weak = if server.weak.is_empty() { "none found".to_owned() } else { server.weak.join("; ") };
+        vec![
+            format!("{} {}", server.server, server.version),
+            server.queries.decimals(0),
+            server.ids.decimals(0),
+            server.ports.decimals(0),
+            server.ids_hidden.decimals(0),
+            server.ports_hidden.decimals(0),
+            server.even_chance_bits.decimals(1),
+            weak,
+        ]
+    };
+    format!(
+        "\n## IDs and ports\n\n{}\n{}",
+        wrapped(&format!(
+            "{}. The client asks {} q/s for {:.0} s in each repetition. The judgement is that of `sextant auth \
+             --observe`. Median (lowest-highest).",
+            part.origin.in_words(),
+            part.rate_qps,
+            part.duration_s
+        )),
+        table(&head, &part.servers.iter().map(row).collect::<Vec<_>>())
+    )
+}
+
+fn goal_of_identifiers(part: &Identifiers) -> Goal {
+    const GOAL: &str = "IDs and ports judged no worse than those of Unbound";
+    let of = |name: &str| part.servers.iter().find(|server| server.server == name);
+    let (Some(ours), Some(theirs)) = (of("dns64d"), of("unbound")) else { return Goal::not_measured(GOAL) };
+    let bits = |server: &Identified| server.even_chance_bits.median();
+    // What is estimated from equal values differs by chance: half a bit is nothing.
+    let is_reached = ours.weak.len() <= theirs.weak.len() && bits(ours) >= bits(theirs) - 0.5;
+    let text = format!(
+        "2^{:.1} and 2^{:.1} packets for an even chance, {} and {} weaknesses",
+        bits(ours),
+        bits(theirs),
+        ours.weak.len(),
+        theirs.weak.len()
+    );
+    Goal::new(GOAL, text, Reached::if_true(is_reached))
+}
