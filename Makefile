@@ -5,6 +5,7 @@ BENCH_TESTER_ARGS ?=
 BENCH_AUTH_ARGS ?=
 BENCH_DNS64_ARGS ?=
 PROMISES ?=
+ATTACKS ?=
 PROFILE ?= $(TARGET)/profile/dns64d-misses.svg
 FUZZ_SECONDS ?= 60
 # Measurements in each row of that table.
@@ -14,7 +15,11 @@ TARGET = $(CARGO_TARGET_DIR)
 
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: bench bench-tester bench-auth bench-dns64 promises profile build demo-nat64 package package-test \
+# Seconds of all attacks together, and forged packets, in the short form.
+ATTACK_S ?= 20
+FORGED_PACKETS ?= 2000000
+
+.PHONY: bench bench-tester bench-auth bench-dns64 promises attack-test attack-lab profile build demo-nat64 package package-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
@@ -37,6 +42,16 @@ bench-dns64:
 # two hours. Writes docs/performance/promises.md.
 promises: build
 	benches/promises $(PROMISES)
+
+# Every attack on dns64d: the tests that carry one out, then the lab in a short form, as root.
+attack-test: build
+	tests/run --workspace attack
+	$(CARGO) bench --bench attacks -- together forger --duration $(ATTACK_S) --packets $(FORGED_PACKETS)
+
+# All attacks together for 10 minutes, 100 million forged packets, IDs and ports beside Unbound's, in a lab of
+# namespaces; as root, half an hour. Writes docs/performance/attacks.md.
+attack-lab: build
+	$(CARGO) bench --bench attacks -- --out docs/performance/attacks.md $(ATTACKS)
 
 # A flame graph of dns64d answering names that are not cached, under the lab's load; as root, with perf.
 profile:
@@ -63,7 +78,8 @@ package-test:
 # What CI runs: within 30 minutes on two processors. What is soon known comes first.
 test: fmt clippy fuzz-check docs examples unit
 
-# What takes longer, before a release. Each part can be made alone.
+# What takes longer, before a release. Each part can be made alone. The attacks of `unit` are attacks by tests;
+# the lab of attacks is attack-lab, as root on a quiet machine.
 deep-test: fmt clippy docs deny msrv miri examples deep-unit deep-truth fuzz
 
 fmt:

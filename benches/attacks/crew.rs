@@ -85,10 +85,12 @@ impl Turn<'_> {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Rests until `begun` is this long ago for each thing that it has done: keeps a rate.
+    /// Rests until `begun` is this long ago for each thing that it has done, or the attack ends: keeps a rate.
     pub fn pace(&self, begun: Instant, each: Duration) {
         let due = begun + each.mul_f64(self.done() as f64);
-        std::thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(500)));
+        while self.goes_on() && Instant::now() < due {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
+        }
     }
 }
 

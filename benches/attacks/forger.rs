@@ -42,6 +42,7 @@ pub fn measure(site: &Site, packets: u64) -> io::Result<Forger> {
     let seen = stage::victim(site)?;
     seen.betrays.store(true, Ordering::Relaxed);
     let betrayed = ask(site, &[ASK], |counts| counts[0].load(Ordering::Relaxed) >= BETRAYED)?;
+    eprintln!("  port and ID known: {} of {} taken", betrayed.taken, betrayed.answered);
     seen.betrays.store(false, Ordering::Relaxed);
     let (over_udp, over_tcp) = (seen.over_udp(), seen.over_tcp());
     let begun = Instant::now();

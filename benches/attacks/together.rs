@@ -35,8 +35,6 @@ const QUIET_PART: u32 = 10;
 const LEAD: Duration = Duration::from_secs(2);
 /// What docs/security.md says that dns64d needs at most, with the configuration of [`crate::site`], in MiB.
 const BOUND_MIB: f64 = 512.0;
-/// Counters that are for every server and say nothing of attacks.
-const ORDINARY: [&str; 2] = ["received", "answered"];
 
 const POSTS: [Post; 10] = [
     post("strangers ask over UDP", Role::Tester, "queries", flood::strangers),
@@ -106,7 +104,7 @@ pub fn measure(site: &Site, length: Duration) -> io::Result<Together> {
 /// The counters that are not zero.
 fn counters(server: &Server) -> io::Result<BTreeMap<String, u64>> {
     let mut counters = server.counters()?;
-    counters.retain(|name, count| *count > 0 && !ORDINARY.contains(&name.as_str()));
+    counters.retain(|_, count| *count > 0);
     Ok(counters)
 }
 
@@ -116,11 +114,14 @@ fn ask(tester: &mut Tester, target: &Target, length: Duration) -> io::Result<(Cl
     let run = tester.trial(target, None, RATE_QPS, length_ns);
     let run = run.map_err(|error| io::Error::other(error.to_string()))?;
     let (trial, latency) = (&run.trial, run.latency_ns);
+    let wrong = trial.invalid_reasons.iter().filter(|(reason, _)| reason.starts_with("wrong address"));
+    let false_addresses = wrong.map(|(_, count)| count).sum();
     let at = |share: f64| latency.value_at_quantile(share) as f64 / 1e6;
     let client = Client {
         sent: trial.sent,
         valid: trial.valid,
-        invalid: trial.invalid,
+        failed: trial.invalid - false_addresses,
+        false_addresses,
         median_ms: at(0.5),
         p99_ms: at(0.99),
         near_pct: 0.0,

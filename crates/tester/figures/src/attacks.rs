@@ -33,7 +33,7 @@ impl Record {
     pub fn holds(&self) -> bool {
         let together = self.together.as_ref().is_none_or(|part| {
             part.forged_taken == 0
-                && part.attacked.invalid == 0
+                && part.attacked.false_addresses == 0
                 && part.exit_code == 0
                 && part.peak_mib <= part.bound_mib
         });
@@ -82,8 +82,10 @@ pub struct Client {
     pub sent: u64,
     /// Right answers within a second.
     pub valid: u64,
-    /// Wrong answers.
-    pub invalid: u64,
+    /// Answers without an address: errors.
+    pub failed: u64,
+    /// Answers with another address than that of the name.
+    pub false_addresses: u64,
     /// The median latency of right answers, in ms.
     pub median_ms: f64,
     /// The 99th percentile, in ms.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use figures::{auth, dns64, fill, json_text, tester};
+use figures::{attacks, auth, dns64, fill, json_text, tester};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -53,4 +53,12 @@ fn tester_shows_its_record() {
 #[test]
 fn auth_shows_its_record() {
     check::<auth::Record>("docs/performance/auth.json", &[("docs/performance/auth.md", auth::block)]);
+}
+
+#[test]
+fn attacks_show_their_record() {
+    check::<attacks::Record>(
+        "docs/performance/attacks.json",
+        &[("docs/performance/attacks.md", attacks::block)],
+    );
 }

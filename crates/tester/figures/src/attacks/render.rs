@@ -38,19 +38,29 @@ pub fn block(record: &Record) -> String {
 
 fn together(part: &Together) -> String {
     let client = |when: &str, client: &Client| {
-        let Client { sent, valid, invalid, median_ms, p99_ms, near_pct } = client;
+        let Client { sent, valid, failed, false_addresses, median_ms, p99_ms, near_pct } = client;
         vec![
             when.to_owned(),
             sent.to_string(),
             valid.to_string(),
-            invalid.to_string(),
+            failed.to_string(),
+            false_addresses.to_string(),
             format!("{median_ms:.2}"),
             format!("{p99_ms:.2}"),
             format!("{near_pct:.2}"),
         ]
     };
     let soon = format!("answered within {NEAR_MS:.0} ms of the quiet median, %");
-    let head = ["", "queries", "right answers", "wrong answers", "median, ms", "99th percentile, ms", &soon];
+    let head = [
+        "",
+        "queries",
+        "right answers",
+        "errors",
+        "false addresses",
+        "median, ms",
+        "99th percentile, ms",
+        &soon,
+    ];
     let clients = table(&head, &[client("quiet", &part.quiet), client("attacked", &part.attacked)]);
     let attacker = |attacker: &Attacker| {
         let Attacker { what, unit, count, per_s } = attacker;
@@ -96,8 +106,8 @@ fn goals_together(part: &Together) -> [Goal; 4] {
         ),
         Goal::new(
             "no forged answer taken",
-            format!("{} taken, {} wrong answers", part.forged_taken, part.attacked.invalid),
-            Reached::if_true(part.forged_taken == 0 && part.attacked.invalid == 0),
+            format!("{} taken, {} false addresses", part.forged_taken, part.attacked.false_addresses),
+            Reached::if_true(part.forged_taken == 0 && part.attacked.false_addresses == 0),
         ),
         Goal::new(
             "dns64d lives, and ends in order",
@@ -220,4 +230,38 @@ fn goal_of_identifiers(part: &Identifiers) -> Goal {
         theirs.weak.len()
     );
     Goal::new(GOAL, text, Reached::if_true(is_reached))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attacks::Fixed;
+
+    fn reached(goals: &[Goal]) -> Vec<Reached> {
+        goals.iter().map(|goal| goal.reached).collect()
+    }
+
+    #[test]
+    fn a_forger_that_never_hits_proves_nothing() {
+        let fixed = Fixed { ports: 4, hits: 100, packets: 100 << 18 };
+        let mut part =
+            Forger { packets: FORGED_PACKETS, betrayed: 20, betrayed_hits: 20, fixed, ..Forger::default() };
+        assert_eq!(reached(&goals_of_forger(&part)), [Reached::Yes; 2]);
+        part.fixed.packets *= 2;
+        assert_eq!(reached(&goals_of_forger(&part)), [Reached::Yes, Reached::No]);
+        part = Forger { hits: 1, betrayed_hits: 19, fixed, ..part };
+        assert_eq!(reached(&goals_of_forger(&part)), [Reached::No; 2]);
+    }
+
+    #[test]
+    fn a_short_run_does_not_reach_the_goal_of_ten_minutes() {
+        let attacked = Client { sent: 100, valid: 95, near_pct: 95.0, ..Client::default() };
+        let mut part = Together { attacked, duration_s: 600.0, bound_mib: 1.0, ..Together::default() };
+        assert_eq!(reached(&goals_together(&part)), [Reached::Yes; 4]);
+        part.duration_s = 20.0;
+        part.attacked.false_addresses = 1;
+        part.peak_mib = 2.0;
+        part.exit_code = 1;
+        assert_eq!(reached(&goals_together(&part)), [Reached::No; 4]);
+    }
 }
