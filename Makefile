@@ -19,7 +19,8 @@ MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 ATTACK_S ?= 20
 FORGED_PACKETS ?= 2000000
 
-.PHONY: bench bench-tester bench-auth bench-dns64 promises attack-test attack-lab profile build demo-nat64 package package-test \
+.PHONY: bench bench-tester bench-auth bench-dns64 promises attack-test \
+    attack-lab profile build demo-nat64 package package-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
@@ -78,8 +79,8 @@ package-test:
 # What CI runs: within 30 minutes on two processors. What is soon known comes first.
 test: fmt clippy fuzz-check docs examples unit
 
-# What takes longer, before a release. Each part can be made alone. The attacks of `unit` are attacks by tests;
-# the lab of attacks is attack-lab, as root on a quiet machine.
+# What takes longer, before a release. Each part can be made alone. `unit` has the tests that attack; the lab
+# of attacks is attack-lab, as root on a quiet machine.
 deep-test: fmt clippy docs deny msrv miri examples deep-unit deep-truth fuzz
 
 fmt:

@@ -85,7 +85,8 @@ impl Turn<'_> {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Rests until `begun` is this long ago for each thing that it has done, or the attack ends: keeps a rate.
+    /// Keeps a rate: rests until `begun` is this long ago for each thing that it has done, or the attack
+    /// ends.
     pub fn pace(&self, begun: Instant, each: Duration) {
         let due = begun + each.mul_f64(self.done() as f64);
         while self.goes_on() && Instant::now() < due {
@@ -94,8 +95,8 @@ impl Turn<'_> {
     }
 }
 
-/// Has all attack while `meanwhile` runs, which sees how often each has done it so far. What each of them did,
-/// and what `meanwhile` returned.
+/// Has all attack while `meanwhile` runs, which sees how often each has done it so far. Returns what each of
+/// them did, and what `meanwhile` returned.
 ///
 /// # Errors
 /// An attacker failed, which ends all.

@@ -1,5 +1,5 @@
-//! The lab: clients and attackers at one end, the upstream servers and the forger at the other, dns64d between
-//! them.
+//! The lab: clients and attackers at one end, the upstream servers and the forger at the other, dns64d
+//! between them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -181,7 +181,8 @@ pub fn prefix() -> io::Result<Prefix> {
 /// What every configuration begins with.
 fn configuration(more: &str) -> String {
     format!(
-        "listen = [\"{SERVER}\", \"tls://{SERVER_TLS}\"]\nupstreams = [\"{AUTH}\"]\nprefixes = [\"{PREFIX}\"]\n\
+        "listen = [\"{SERVER}\", \"tls://{SERVER_TLS}\"]\n\
+         upstreams = [\"{AUTH}\"]\nprefixes = [\"{PREFIX}\"]\n\
          allow = [\"198.18.12.0/24\", \"198.19.0.0/21\"]\nthreads = 1\nstream_threads = 1\n\
          limits.queries_per_second = {QUERIES_PER_SECOND}\nupstream.loop_probe = false\n{more}\n\
          [[forward]]\ndomains = [\"{VICTIM}\"]\nupstreams = [\"{VICTIM_SERVER}\"]\n\

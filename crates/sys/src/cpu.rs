@@ -53,8 +53,8 @@ pub fn prioritize() -> bool {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST) == 0 }
 }
 
-/// Puts the calling thread behind all others of its processor, for load that stands for other machines; `false`
-/// if the kernel refuses.
+/// Puts the calling thread behind all others of its processor, for load that stands for other machines;
+/// `false` if the kernel refuses.
 pub fn give_way() -> bool {
     const LOWEST: libc::c_int = 19;
     // SAFETY: the call has no memory to touch; 0 is the calling thread.

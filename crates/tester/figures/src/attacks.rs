@@ -28,8 +28,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether dns64d held out as far as a run of any length can tell: no forged answer taken where none should
-    /// be, memory within its bound, and an end in order.
+    /// Whether dns64d held out as far as a run of any length can tell: no forged answer taken where none
+    /// should be, memory within its bound, and an end in order.
     pub fn holds(&self) -> bool {
         let together = self.together.as_ref().is_none_or(|part| {
             part.forged_taken == 0

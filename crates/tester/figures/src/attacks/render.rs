@@ -93,8 +93,8 @@ fn goals_together(part: &Together) -> [Goal; 4] {
     [
         Goal::new(
             &format!(
-                "all attacks together for 10 minutes: at least {NEAR_PCT:.0} % of the client's queries answered \
-                 within {NEAR_MS:.0} ms of the quiet median"
+                "all attacks together for 10 minutes: at least {NEAR_PCT:.0} % of the client's queries \
+                 answered within {NEAR_MS:.0} ms of the quiet median"
             ),
             format!("{near:.2} %, for {seconds:.0} s"),
             Reached::if_true(near >= NEAR_PCT && seconds >= 600.0),
@@ -137,8 +137,8 @@ fn forger(part: &Forger) -> String {
         table(&["against", "forged packets", "hits"], &rows),
         wrapped(&format!(
             "dns64d: {rate:.0} packets a second for {duration_s:.0} s, {} questions, {} answered with the \
-             truth, {} queries over UDP, {} over TCP, {} near misses. The model has {} ports: {each:.0} packets \
-             for a hit, {} by the arithmetic.",
+             truth, {} queries over UDP, {} over TCP, {} near misses. The model has {} ports: {each:.0} \
+             packets for a hit, {} by the arithmetic.",
             part.questions,
             part.answered,
             part.over_udp,
@@ -166,7 +166,7 @@ fn goals_of_forger(part: &Forger) -> [Goal; 2] {
             Reached::if_true(*hits == 0 && *packets >= FORGED_PACKETS),
         ),
         Goal::new(
-            "the forger works: hits where it knows port and ID, and as often as the arithmetic says at fixed ports",
+            "the forger works: it hits where it knows port and ID, and at fixed ports as the arithmetic says",
             format!(
                 "{} of {}; {:+.0} %",
                 part.betrayed_hits,
@@ -205,8 +205,8 @@ fn identifiers(part: &Identifiers) -> String {
     format!(
         "\n## IDs and ports\n\n{}\n{}",
         wrapped(&format!(
-            "{}. The client asks {} q/s for {:.0} s in each repetition. The judgement is that of `sextant auth \
-             --observe`. Median (lowest-highest).",
+            "{}. The client asks {} q/s for {:.0} s in each repetition. The judgement is that of \
+             `sextant auth --observe`. Median (lowest-highest).",
             part.origin.in_words(),
             part.rate_qps,
             part.duration_s
