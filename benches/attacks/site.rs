@@ -16,6 +16,7 @@ use lab::child::{DiedWith, Exit};
 use lab::network::{Lab, LabSpec, Role};
 use lab::peers::{self, Placement, Probe, RunningPeer};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use sys::bpf::Attached;
 
 /// Where dns64d answers, for clients.
 pub const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(198, 18, 12, 2), 5300);
@@ -106,23 +107,30 @@ impl Site {
         if self.interrupted.load(Ordering::Relaxed) { Err(io::Error::other("interrupted")) } else { Ok(()) }
     }
 
-    /// The AuthDNS of the measured client's zone, on the processor of all others.
+    /// The AuthDNS of the measured client's zone. It answers in the kernel, so that attackers do not delay it;
+    /// one that observes answers on the processor of all others.
     ///
     /// # Errors
     /// It does not start.
-    pub fn authority(&self, observer: Option<Arc<Observer>>) -> io::Result<Authority> {
+    pub fn authority(&self, observer: Option<Arc<Observer>>) -> io::Result<Auth> {
         let zone =
             ZoneConfig { suffix: SUFFIX.into(), ttl_s: 3600, negative_ttl_s: 3600, ..ZoneConfig::default() };
         let config = AuthorityConfig {
             listen: vec![AUTH.into()],
             cpus: vec![self.other_cpu()],
-            io: Io::Udp,
+            io: if observer.is_some() { Io::Udp } else { Io::Kernel },
+            device: Some(self.lab.end(Role::Auth, Role::Dut).device),
             observer,
             ..AuthorityConfig::default()
         };
         let zone = Arc::new(Zone::new(zone).map_err(io::Error::other)?);
         let started = sys::netns::within(&self.namespace(Role::Auth), || Authority::start(zone, &config))?;
-        started.map_err(io::Error::other)
+        let authority = started.map_err(io::Error::other)?;
+        let pass = match authority.io() {
+            Io::Kernel => Some(self.lab.attach_pass(Role::Dut, Role::Auth)?),
+            _ => None,
+        };
+        Ok(Auth { _authority: authority, _pass: pass })
     }
 
     /// A name that no trial asks, by which a server is known to answer.
@@ -188,6 +196,13 @@ fn configuration(more: &str) -> String {
          [[forward]]\ndomains = [\"{VICTIM}\"]\nupstreams = [\"{VICTIM_SERVER}\"]\n\
          [[forward]]\ndomains = [\"{CHAINS}\"]\nupstreams = [\"{CHAINS_SERVER}\"]\n"
     )
+}
+
+/// The AuthDNS at work. Dropping it stops it.
+pub struct Auth {
+    _authority: Authority,
+    /// Lets dns64d's device receive what the program of the AuthDNS sends.
+    _pass: Option<Attached>,
 }
 
 /// dns64d at work. Dropping it stops it.
