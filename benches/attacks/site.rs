@@ -107,8 +107,8 @@ impl Site {
         if self.interrupted.load(Ordering::Relaxed) { Err(io::Error::other("interrupted")) } else { Ok(()) }
     }
 
-    /// The AuthDNS of the measured client's zone. It answers in the kernel, so that attackers do not delay it;
-    /// one that observes answers on the processor of all others.
+    /// The AuthDNS of the measured client's zone. It answers in the kernel, so that attackers do not delay
+    /// it; one that observes answers on the processor of all others.
     ///
     /// # Errors
     /// It does not start.
