@@ -72,6 +72,8 @@ pub fn measure(site: &Site, length: Duration) -> io::Result<Together> {
         std::thread::sleep(LEAD);
         ask(&mut tester, &target, length)
     })?;
+    // A run that was cut short leaves no record.
+    site.goes_on()?;
     server.check_alive()?;
     let near = |client: Client, latency: &Histogram<u64>| Client {
         near_pct: 100.0 * latency.count_between(0, quiet_ns + (NEAR_MS * 1e6) as u64) as f64
