@@ -152,6 +152,10 @@ start_dns64d() {
 	upstreams = ["$SERVER_V4"]
 	prefixes = ["$PREFIX"]
 	allow = ["2001:db8:1::/64"]
+	# The addresses of documentation are private: without this, dns64d denies their names itself.
+	[[forward]]
+	domains = ["100.51.198.in-addr.arpa"]
+	upstreams = ["$SERVER_V4"]
 	CONF
     in_namespace router "$1" --config "$WORK/dns64d.toml" &>"$WORK/dns64d.log" &
 }

@@ -78,7 +78,8 @@ fn crafted_query() -> Vec<Step> {
         answer(0, &["ns  60 SOA 60"]),
     ];
     for message in [chaos, any] {
-        steps.extend([Step::Ask(message), told(ASKED_AAAA, 5, &[]), answer(5, &[])]);
+        // Nobody is asked for a name of another class.
+        steps.extend([Step::Ask(message), answer(5, &[])]);
     }
     steps.extend([
         Step::Ask(checking),

@@ -102,9 +102,15 @@ fn dns64d_stands_what_an_authdns_does_to_it() {
     silent.assert_valid(0.9);
     assert_eq!(silent.faults.lost() % 3, 0, "each silent name is asked three times");
 
-    // An error to AAAA counts as no data (RFC 6147 5.1.2); an error to A is passed on.
-    let failing = row("SERVFAIL to AAAA", &["rcode=SERVFAIL,type=AAAA,share=20%"]);
+    // An error to AAAA counts as no data (RFC 6147 5.1.2), except SERVFAIL if the same question with CD has
+    // an answer (RFC 6147 5.5). An error to A is passed on.
+    let failing = row("NOTIMP to AAAA", &["rcode=NOTIMP,type=AAAA,share=20%"]);
     assert_eq!((failing.trial.valid, failing.per_query), (QUERIES, 2.0));
+    let failing = row("SERVFAIL to all AAAA", &["rcode=SERVFAIL,type=AAAA,share=100%"]);
+    assert_eq!((failing.trial.valid, failing.per_query), (QUERIES, 3.0));
+    let failing = row("SERVFAIL to AAAA now and then", &["rcode=SERVFAIL,type=AAAA,share=20%"]);
+    failing.assert_valid(1.0 - 0.2 * 0.8);
+    assert_eq!(failing.trial.valid + failing.trial.invalid, QUERIES);
     let failing = row("SERVFAIL to A", &["rcode=SERVFAIL,type=A,share=20%"]);
     failing.assert_valid(0.8);
     assert_eq!(failing.trial.valid + failing.trial.invalid, QUERIES);

@@ -57,10 +57,10 @@ const NXNAME: u16 = 128;
 /// 4. no or several questions (RFC 9619), octets that cannot be read, several OPT records (RFC 6891 6.1.1):
 ///    FORMERR;
 /// 5. an EDNS version above 0: BADVERS (RFC 6891 6.1.3);
-/// 6. a class other than IN: REFUSED. What the upstream servers say of themselves (`version.bind` of CHAOS) is
-///    not for clients, and no other class has zones;
-/// 7. NXNAME: FORMERR (RFC 9824 3.1). Other types that no record has, such as zone transfers (RFC 5936 2.2.1),
-///    mailboxes (RFC 1035 3.2.3) and TKEY (RFC 2930): NOTIMP;
+/// 6. a class other than IN: REFUSED. The identity of upstream servers (`version.bind` of CHAOS) is not for
+///    clients, and no other class has zones;
+/// 7. NXNAME: FORMERR (RFC 9824 3.1). Other types that no record has, such as zone transfers (RFC 5936
+///    2.2.1), mailboxes (RFC 1035 3.2.3) and TKEY (RFC 2930): NOTIMP;
 /// 8. no RD: REFUSED (RFC 8914 4.21). Nothing of our own could be said but what the cache happens to hold,
 ///    which tells what others asked.
 ///

@@ -177,8 +177,8 @@ fn asked_unchecked(talk: &mut Talk) -> ClientQuery {
     asked
 }
 
-/// Who forges the AAAA answer on its way to a resolver that validates makes it answer SERVFAIL, and would lead
-/// the client through the NAT64.
+/// A forged AAAA answer makes a validating resolver answer SERVFAIL. If dns64d then asked for A, the forger
+/// would lead the client through the NAT64.
 #[test]
 fn attack_a_bare_servfail_of_a_validating_server_is_not_got_around() {
     for records in [&[AAAA_RECORD][..], &[SOA]] {

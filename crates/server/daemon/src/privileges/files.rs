@@ -71,9 +71,9 @@ fn directory(file: &Path) -> Option<PathBuf> {
     (!is_root).then(|| directory.to_owned())
 }
 
-/// Gives up all other files, signals to other processes and their abstract Unix sockets, and where `ports` are
-/// given all other TCP ports, for this thread and those it starts. Says what was done, or why it could not be.
-/// With `ports`, all of it must be possible.
+/// Gives up all other files, signals to other processes and their abstract Unix sockets, and with `ports`
+/// all other TCP ports, for this thread and the threads that this thread starts. Returns what was given up,
+/// or why that was not possible. With `ports`, the kernel must support all of this.
 pub(super) fn give_up(needed: &AllowedPaths, ports: Option<&TcpPorts>) -> Result<String, String> {
     let words = match ports {
         None => "only those of the configuration can be opened",

@@ -279,7 +279,8 @@ impl Server {
     }
 
     /// Opens the sockets towards the upstream servers, settles, and has the room of the streams follow the
-    /// plan, which reads from then on. After this nothing can fail: the workers only need to be told. On an error nothing has changed.
+    /// plan, which reads from then on. After this nothing can fail: the workers only need to be told. On an
+    /// error nothing has changed.
     fn prepare(
         &mut self,
         config: &Config,

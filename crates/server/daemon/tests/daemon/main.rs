@@ -223,8 +223,8 @@ fn what_is_given_up_is_gone() {
     assert!(error.contains("no-such-user-here"), "{error}");
 }
 
-/// With a kernel that cannot do all of it there is no start; with another no TCP port is left but those of the
-/// configuration.
+/// If the kernel does not support all of the sandbox, dns64d does not start. Otherwise no TCP port is left
+/// but those of the configuration.
 fn attack_a_required_sandbox_is_whole() {
     let able = Surroundings::new("[process]\nsandbox = true\n");
     let program = Program::start(&able, &[]);

@@ -154,9 +154,10 @@ keys! {
     "[process]" Process {
         /// The user to which the process changes.
         user: Option<Text> => { what: "a name", otherwise: "as it was started", example: r#""dns64d""#, at_start: true };
-        /// Give up access to files, programs, signals and system calls that are not needed (landlock, seccomp),
-        /// if the kernel supports it. With `"required"` the process also gives up TCP ports other than those of
-        /// the configuration, and does not start if it cannot give up all of this (before Linux 6.12).
+        /// Give up access to files, programs, signals and system calls that are not needed (landlock,
+        /// seccomp), if the kernel supports it. With `"required"` the process also gives up TCP ports other
+        /// than those of the configuration, and does not start if it cannot give up all of this (before Linux
+        /// 6.12).
         sandbox: Sandbox = Sandbox::On => { at_start: true };
     }
 }
