@@ -3,7 +3,7 @@
 //!
 //! docs/method.md describes the model, says what follows, and has the whole table. `SEARCH_TRUTH=N` computes
 //! the table with N measurements in each row, and compares; with `RENEW_DOCUMENTS=1` it writes the table.
-//! With N = 1000, `--release` and two processors this takes about two hours.
+//! With N = 1000, `--release` and two processors this takes half an hour.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 #![allow(clippy::disallowed_methods, reason = "the test reads a document, and uses all processors")]
 
