@@ -65,6 +65,7 @@ pub fn measure(site: &Site, length: Duration) -> io::Result<Together> {
     let (mut tester, target) = (tester(site), target(&server)?);
     let (quiet, latency) = ask(&mut tester, &target, length / QUIET_PART)?;
     let quiet_ns = latency.value_at_quantile(0.5);
+    let quiet = near(quiet, &latency, quiet_ns);
     let quiet_mib = server.peak_mib()?;
     eprintln!("  quiet: {quiet:?}");
     let shared = Shared::new(server.pid(), length + 4 * LEAD);
@@ -75,12 +76,7 @@ pub fn measure(site: &Site, length: Duration) -> io::Result<Together> {
     // A run that was cut short leaves no record.
     site.goes_on()?;
     server.check_alive()?;
-    let near = |client: Client, latency: &Histogram<u64>| Client {
-        near_pct: 100.0 * latency.count_between(0, quiet_ns + (NEAR_MS * 1e6) as u64) as f64
-            / client.sent.max(1) as f64,
-        ..client
-    };
-    let attacked = near(attacked, &latency);
+    let attacked = near(attacked, &latency, quiet_ns);
     eprintln!("  attacked: {attacked:?}");
     let counters = counters(&server)?;
     let peak_mib = server.peak_mib()?;
@@ -91,7 +87,7 @@ pub fn measure(site: &Site, length: Duration) -> io::Result<Together> {
         duration_s: length.as_secs_f64(),
         rate_qps: RATE_QPS,
         cached_pct: CACHED_PCT,
-        quiet: Client { near_pct: 100.0 * quiet.valid as f64 / quiet.sent.max(1) as f64, ..quiet },
+        quiet,
         attacked,
         attackers,
         forged_taken: shared.taken.load(Ordering::Relaxed),
@@ -101,6 +97,12 @@ pub fn measure(site: &Site, length: Duration) -> io::Result<Together> {
         exit_code,
         counters,
     })
+}
+
+/// The client with the share of its queries that were answered near the quiet median, in ns.
+fn near(client: Client, latency: &Histogram<u64>, quiet_ns: u64) -> Client {
+    let soon = latency.count_between(0, quiet_ns + (NEAR_MS * 1e6) as u64);
+    Client { near_pct: 100.0 * soon as f64 / client.sent.max(1) as f64, ..client }
 }
 
 /// The counters that are not zero.
