@@ -35,6 +35,16 @@ pub enum CookieStatus {
     Good([u8; 8]),
 }
 
+impl CookieStatus {
+    /// The client cookie.
+    pub fn client_cookie(self) -> Option<[u8; CLIENT_COOKIE_OCTETS]> {
+        match self {
+            Self::Malformed => None,
+            Self::ClientOnly(cookie) | Self::Bad(cookie) | Self::Good(cookie) => Some(cookie),
+        }
+    }
+}
+
 /// Makes and judges server cookies (RFC 9018 4). Nothing is remembered of the clients.
 #[derive(Clone)]
 pub struct ServerCookies {

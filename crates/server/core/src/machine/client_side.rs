@@ -21,7 +21,8 @@ pub(super) struct ClientSide {
     settings: Arc<Settings>,
     cookies: Arc<ServerCookies>,
     buckets: Option<Arc<Buckets>>,
-    stream_buckets: Option<Arc<Buckets>>,
+    /// Those of clients that get what is sent to their address: over streams, and with a server cookie.
+    proven_buckets: Option<Arc<Buckets>>,
     /// Seconds since 1970 at the monotonic clock's zero.
     pub unix_zero_s: u64,
     /// Space for a reply in the client's spelling.
@@ -48,44 +49,36 @@ impl ClientSide {
             settings,
             cookies: shared.cookies.clone(),
             buckets: shared.buckets.clone(),
-            stream_buckets: shared.stream_buckets.clone(),
+            proven_buckets: shared.proven_buckets.clone(),
             unix_zero_s: 0,
             respelled: Vec::with_capacity(MESSAGE_OCTETS_MAX),
             local: vec![0; MESSAGE_OCTETS_MAX],
         }
     }
 
-    /// The client cookie of a query, or `Err` where its COOKIE option is malformed (RFC 7873 5.2.2).
-    pub fn client_cookie(
-        &self,
-        now_ns: u64,
-        client: &Client,
-        option: Option<&[u8]>,
-    ) -> Result<Option<[u8; 8]>, ()> {
-        let Some(option) = option.filter(|_| self.settings.cookies) else { return Ok(None) };
-        match self.cookies.judge(client.address.ip(), option, self.unix_s(now_ns)) {
-            CookieStatus::Malformed => Err(()),
-            CookieStatus::ClientOnly(cookie) | CookieStatus::Bad(cookie) | CookieStatus::Good(cookie) => {
-                Ok(Some(cookie))
-            }
-        }
+    /// What the COOKIE option of a query is worth; none where there is no such option, or cookies are off.
+    pub fn cookie_status(&self, now_ns: u64, client: &Client, option: Option<&[u8]>) -> Option<CookieStatus> {
+        let option = option.filter(|_| self.settings.cookies)?;
+        Some(self.cookies.judge(client.address.ip(), option, self.unix_s(now_ns)))
     }
 
-    /// Whether the client's network is within its rate; if not, the query has ended. Over a stream there is
-    /// no other transport to send the client to.
+    /// Whether the client's network is within its rate; if not, the query has ended. Proven addresses have a
+    /// bucket of their own, which forged datagrams cannot empty. A client above the rate of that bucket is
+    /// not sent to another transport, which has the same bucket.
     pub fn within_rate(
         &self,
         now_ns: u64,
         client: &Client,
         query: &Query,
+        is_proven: bool,
         stats: &mut Stats,
         out: &mut impl Output,
     ) -> bool {
-        let is_udp = client.channel.is_udp();
-        let Some(buckets) = (if is_udp { &self.buckets } else { &self.stream_buckets }) else { return true };
+        let buckets = if is_proven { &self.proven_buckets } else { &self.buckets };
+        let Some(buckets) = buckets else { return true };
         match buckets.take(client.address.ip(), now_ns) {
             buckets::Verdict::Pass => true,
-            buckets::Verdict::Slip if is_udp => {
+            buckets::Verdict::Slip if !is_proven => {
                 stats.rate_slipped += 1;
                 let form = self.form(now_ns, client, query);
                 let flags = query.asked.answer_flags(rcode::NOERROR) | Header::TC;

@@ -5,6 +5,7 @@ use dns64::wire::{CLASS_IN, Header, Message, rcode, rtype};
 
 use super::{Machine, Output};
 use crate::client::{Client, Query};
+use crate::cookies::CookieStatus;
 use crate::ede::code;
 use crate::inflight::{Event, Job, State};
 use crate::screen::{Refusal, Verdict, screen};
@@ -23,21 +24,23 @@ impl Machine {
             }
             Verdict::Refuse(refusal) => self.client_side.refuse(&client, &refusal, &mut self.stats, out),
             Verdict::Take { mut query, cookie } => {
-                let Ok(client_cookie) = self.client_side.client_cookie(now_ns, &client, cookie) else {
+                let status = self.client_side.cookie_status(now_ns, &client, cookie);
+                if status == Some(CookieStatus::Malformed) {
                     return self.client_side.refuse(&client, &malformed(message), &mut self.stats, out);
-                };
-                if let Some(edns) = &mut query.edns {
-                    edns.cookie = client_cookie;
                 }
-                self.begin(now_ns, &client, query, out);
+                if let Some(edns) = &mut query.edns {
+                    edns.cookie = status.and_then(CookieStatus::client_cookie);
+                }
+                let is_proven = !client.channel.is_udp() || matches!(status, Some(CookieStatus::Good(_)));
+                self.begin(now_ns, &client, query, is_proven, out);
             }
         }
     }
 
-    /// Answers a query, or begins a job for it.
-    fn begin(&mut self, now_ns: u64, client: &Client, query: Query, out: &mut impl Output) {
+    /// Answers a query, or begins a job for it. `is_proven`: the client gets what is sent to its address.
+    fn begin(&mut self, now_ns: u64, client: &Client, query: Query, is_proven: bool, out: &mut impl Output) {
         let (client_side, stats) = (&mut self.client_side, &mut self.stats);
-        if !client_side.within_rate(now_ns, client, &query, stats, out) {
+        if !client_side.within_rate(now_ns, client, &query, is_proven, stats, out) {
             return;
         }
         stats.accepted += 1;

@@ -19,9 +19,9 @@ pub struct Shared {
     pub cache: Arc<Cache>,
     /// The clients' token buckets, where their rate is limited.
     pub buckets: Option<Arc<Buckets>>,
-    /// The same for queries over streams, whose addresses nobody can forge: forged datagrams leave them
-    /// alone.
-    pub stream_buckets: Option<Arc<Buckets>>,
+    /// The same for queries from proven addresses, over streams or with a server cookie (RFC 7873): forged
+    /// datagrams leave these buckets alone.
+    pub proven_buckets: Option<Arc<Buckets>>,
     /// Makes and checks server cookies.
     pub cookies: Arc<ServerCookies>,
     /// Finds out whether our questions come back to us.
@@ -36,7 +36,7 @@ impl Shared {
         Self {
             cache: Arc::new(Cache::new(cache_octets, random.seed())),
             buckets: settings.rate.map(|limit| Arc::new(Buckets::new(limit, random.seed()))),
-            stream_buckets: settings.rate.map(|limit| Arc::new(Buckets::new(limit, random.seed()))),
+            proven_buckets: settings.rate.map(|limit| Arc::new(Buckets::new(limit, random.seed()))),
             cookies: Arc::new(ServerCookies::new(random.secret())),
             loops: Arc::new(Loops::new(settings.upstreams.len(), random.secret())),
         }

@@ -1,12 +1,14 @@
 //! Attacks on other networks of clients: on their rate by streams and by forged datagrams, and on their
 //! queries by floods of names that nobody answers.
 
-use dns64::wire::{Header, rcode};
+use dns64::wire::{Header, option_code, rcode};
 use server_core::client::{Client, StreamKind};
 use server_core::settings::RateLimit;
 
 use crate::support::query;
-use crate::talk::{Talk, extended_errors, settings_with, stream_client, udp_client};
+use crate::talk::{
+    Talk, extended_errors, option, query_with_options, settings_with, stream_client, udp_client,
+};
 
 const LIMIT: RateLimit = RateLimit { per_second: 1, burst: 3, slip: 2 };
 
@@ -37,6 +39,34 @@ fn forged_datagrams_leave_the_streams_of_a_network_alone() {
     talk.sends(stream_client(1, StreamKind::Tcp), &query(0x1234, LOCAL, None));
     let answer = talk.answer();
     assert_eq!((Header::parse(&answer).unwrap().rcode(), truncated(&answer)), (rcode::NOERROR, false));
+}
+
+/// The answer to a query without a cookie sends the client to TCP, so the client asks again with the cookie
+/// of that answer.
+#[test]
+fn attack_forged_datagrams_do_not_close_out_a_client_with_a_server_cookie() {
+    let mut talk = Talk::new(settings_with(|settings| settings.rate = Some(LIMIT)));
+    let asked_with = |cookie: &[u8]| query_with_options(LOCAL, &[(option_code::COOKIE, cookie)]);
+    let forged = [&b"FORGED__"[..], &[9; 16]].concat();
+    for _ in 0..100 {
+        talk.client_sends(&asked_with(&forged));
+    }
+    let (_, truncated) = talk.sent.answers.pop_front().unwrap();
+    let cookie = option(&truncated, option_code::COOKIE).unwrap();
+    talk.sent.answers.clear();
+    for _ in 0..100 {
+        talk.client_sends(&asked_with(&cookie));
+    }
+    let flags: Vec<bool> =
+        talk.sent.answers.iter().map(|(_, octets)| Header::parse(octets).unwrap().has(Header::TC)).collect();
+    assert_eq!(flags, [false; 3], "the rate holds for proven addresses, too, and TCP has the same bucket");
+    let elsewhere = from([10, 0, 2, 1]);
+    talk.sent.answers.clear();
+    for _ in 0..4 {
+        talk.sends(elsewhere, &asked_with(&cookie));
+    }
+    talk.sends(stream_client(1, StreamKind::Tcp), &query(0x1234, LOCAL, None));
+    assert_eq!(talk.sent.answers.len(), 3, "the cookie proves one address, and streams share its bucket");
 }
 
 /// A client of this address.

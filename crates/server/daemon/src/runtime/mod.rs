@@ -354,7 +354,7 @@ impl Server {
         };
         if old.settings.rate == new.settings.rate {
             shared.buckets.clone_from(&self.shared.buckets);
-            shared.stream_buckets.clone_from(&self.shared.stream_buckets);
+            shared.proven_buckets.clone_from(&self.shared.proven_buckets);
         }
         Ok(shared)
     }

@@ -57,8 +57,9 @@ keys! {
         /// A connection without a query for this time is closed. When more than half of `connections` are in
         /// use, the time shrinks, down to a tenth when all are in use.
         idle_ms: Number<u64, 100, 3_600_000> = 10_000;
-        /// Queries of one network of clients (/24 of IPv4, /56 of IPv6) over UDP, and as many again over TCP,
-        /// TLS, HTTPS and QUIC together. Above the limit, the latter are not answered.
+        /// Queries of one network of clients (/24 of IPv4, /56 of IPv6) over UDP, and as many again from
+        /// proven addresses: over TCP, TLS, HTTPS and QUIC, and over UDP with a server cookie. Above the
+        /// limit, the latter are not answered.
         queries_per_second: Option<Number<u32, 1, 10_000_000>> => { otherwise: "no limit", example: "1000" };
         /// Queries that such a network may send at once.
         burst: Option<Spanned<Number<u32, 1, 20_000_000>>> => {
