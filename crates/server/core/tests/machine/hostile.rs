@@ -1,11 +1,12 @@
 //! Upstream servers, and others in their name, that send what is false or makes no sense: nothing of it
 //! reaches a client, neither at once nor from the cache.
 
-use dns64::wire::{Header, rcode};
+use dns64::rule::Mapping;
+use dns64::wire::{Header, Message, rcode};
 
 use crate::support::{lines, query, reply};
 use crate::talk::{
-    ClientQuery, MS, Talk, TryTransport, extended_errors, settings, settings_for, settings_with,
+    ClientQuery, MS, Talk, TryTransport, extended_errors, policy, settings, settings_for, settings_with,
     stream_client,
 };
 use crate::{A, A_RECORD, AAAA, AAAA_RECORD, SOA, SYNTHESIZED};
@@ -354,4 +355,34 @@ fn forgers_that_hit_the_id_drive_the_query_to_a_stream() {
     talk.client_asks(A);
     talk.answered(A, 0, &[A_RECORD]);
     talk.over();
+}
+
+/// NXNSAttack (CVE-2020-8616 and others): a referral names servers that do not exist. A forwarder follows no
+/// referrals.
+#[test]
+fn attack_a_referral_to_many_servers_starts_no_queries() {
+    let mut talk = Talk::new(settings());
+    let servers: Vec<String> =
+        (0..100).map(|number| format!("ns www.example.com 300 NS ns{number}.victim.test")).collect();
+    let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+    talk.client_asks(AAAA);
+    talk.asked_and_told(AAAA, 0, &servers);
+    talk.asked_and_told(A, 0, &servers);
+    let stats = talk.machine.stats();
+    assert_eq!((stats.upstream_queries, talk.sent.answers.len()), (2, 1));
+}
+
+/// DNS rebinding: a name of the attacker has an address of this network, and the page of the attacker may
+/// talk to its own name. Where the NAT64 reaches private addresses, `map` says "none" for them.
+#[test]
+fn attack_a_name_with_a_private_address_does_not_lead_through_the_nat64() {
+    let private = Mapping { range: "10.0.0.0/8".parse().unwrap(), prefix: None };
+    for (mappings, count) in [(vec![], 2), (vec![private], 1)] {
+        let mut talk = Talk::new(settings_with(|settings| policy(settings).mappings = mappings));
+        talk.client_asks(AAAA);
+        talk.asked_and_told(AAAA, 0, &[SOA]);
+        talk.asked_and_told(A, 0, &[A_RECORD, "an www.example.com 300 A 10.0.0.1"]);
+        let answer = talk.answer();
+        assert_eq!(Message::parse(&answer).unwrap().header.counts[1], count);
+    }
 }

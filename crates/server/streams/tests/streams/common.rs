@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use dns64::wire::{CLASS_IN, Header, Message, Name, Question, Section, Writer, rtype};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use streams::{
     Answer, Handle, Limits, ListenSocket, Listener, Protocol, Query, Roots, ServerTls, Streams, Upstream,
 };
@@ -49,6 +49,16 @@ impl Server {
         limits: Limits,
         react: impl Fn(&Query) -> Reaction + Send + Sync + 'static,
     ) -> Self {
+        Self::start_with(Certificate::new(), protocols, limits, react)
+    }
+
+    /// The same with this certificate.
+    pub fn start_with(
+        certificate: Certificate,
+        protocols: &[Protocol],
+        limits: Limits,
+        react: impl Fn(&Query) -> Reaction + Send + Sync + 'static,
+    ) -> Self {
         let queries = Arc::new(Mutex::new(Vec::new()));
         let (seen, own) = (queries.clone(), Arc::new(OnceLock::<Handle>::new()));
         let handle = own.clone();
@@ -63,7 +73,6 @@ impl Server {
         };
         let streams = Streams::start(CLIENT_THREADS, on_query, |_| {}).unwrap();
         assert!(own.set(streams.handle()).is_ok());
-        let certificate = Certificate::new();
         let (listeners, addresses) = protocols.iter().enumerate().map(|(n, &p)| listener(p, n)).unzip();
         streams.listen(listeners, Some(certificate.tls()), limits).unwrap();
         Self { streams, addresses, certificate, queries }
@@ -78,6 +87,13 @@ impl Server {
         let stream = TcpStream::connect(self.addresses[number]).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
+    }
+
+    /// A TLS client with these protocols. Most clients of DNS over TLS name none.
+    pub fn tls(&self, number: usize, alpn: &[&[u8]]) -> StreamOwned<ClientConnection, TcpStream> {
+        let config = Arc::new(self.certificate.client(alpn));
+        let name = ServerName::try_from(NAME).unwrap();
+        StreamOwned::new(ClientConnection::new(config, name).unwrap(), self.tcp(number))
     }
 }
 
@@ -114,7 +130,13 @@ pub struct Certificate {
 
 impl Certificate {
     pub fn new() -> Self {
-        let names = [NAME.to_owned(), "127.0.0.1".to_owned()];
+        Self::with_more_names(0)
+    }
+
+    /// The same for so many other names, too, which make it long.
+    pub fn with_more_names(count: usize) -> Self {
+        let mut names = vec![NAME.to_owned(), "127.0.0.1".to_owned()];
+        names.extend((0..count).map(|number| format!("{number}.{}.test", "x".repeat(60))));
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         Self { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() }
     }

@@ -2,24 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, StreamOwned};
 use streams::{Limits, Protocol};
 
 use crate::common::*;
 
 fn brief() -> Limits {
     Limits { message_timeout: Duration::from_millis(100), ..Limits::default() }
-}
-
-/// A TLS client without ALPN, as most clients of DNS over TLS are.
-fn tls(server: &Server, number: usize, alpn: &[&[u8]]) -> StreamOwned<ClientConnection, TcpStream> {
-    let config = Arc::new(server.certificate.client(alpn));
-    let name = ServerName::try_from(NAME).unwrap();
-    StreamOwned::new(ClientConnection::new(config, name).unwrap(), server.tcp(number))
 }
 
 fn read_frame(stream: &mut impl Read) -> Vec<u8> {
@@ -68,11 +58,11 @@ fn a_client_that_has_said_all_still_gets_its_answers() {
 fn tls_clients_may_name_the_protocol_or_none_but_no_other() {
     let server = Server::start(&[Protocol::Tls], Limits::default(), answers);
     for alpn in [&[][..], &[&b"dot"[..]]] {
-        let mut stream = tls(&server, 0, alpn);
+        let mut stream = server.tls(0, alpn);
         stream.write_all(&framed(&query(1, "a.test"))).unwrap();
         assert_eq!(read_frame(&mut stream), answer(&query(1, "a.test")));
     }
-    let mut stream = tls(&server, 0, &[b"h2"]);
+    let mut stream = server.tls(0, &[b"h2"]);
     assert!(stream.write_all(&framed(&query(1, "a.test"))).is_err() || is_closed(&mut stream));
     until("the failure is counted", || server.streams.counts().of(Protocol::Tls).handshake_failures == 1);
 }
@@ -83,7 +73,7 @@ fn half_a_message_is_waited_for_no_longer_than_allowed() {
     let mut plain = server.tcp(0);
     plain.write_all(&[0]).unwrap();
     assert!(is_closed(&mut plain));
-    let mut encrypted = tls(&server, 1, &[]);
+    let mut encrypted = server.tls(1, &[]);
     encrypted.write_all(&[0, 40, 1, 2, 3]).unwrap();
     assert!(is_closed(&mut encrypted));
     for protocol in [Protocol::Tcp, Protocol::Tls] {

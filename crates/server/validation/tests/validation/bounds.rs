@@ -1,10 +1,10 @@
-//! Servers that fail, keep silent or send too much.
+//! Servers that fail, keep silent or send too much, and zones that make work.
 
 use std::time::Duration;
 
 use dns64::wire::{Section, rcode, rtype};
 
-use super::world::{Room, entry, name};
+use super::world::{Entry, NSEC, Room, Zone, bitmap, entry, good_times, name};
 
 #[test]
 fn keys_are_asked_for_once() {
@@ -104,4 +104,78 @@ fn a_question_without_time_has_no_answer() {
     let room = Room::honest();
     room.send("www.secure.test", rtype::A, 0, true, Duration::ZERO);
     assert!(room.receive().is_none());
+}
+
+/// KeyTrap (CVE-2023-50387): many keys with one tag and many signatures that name it. Each pair may be
+/// checked, and none fits.
+#[test]
+fn attack_keys_with_one_tag_are_not_all_tried() {
+    let seen = |keys, own_at| room_of_keys(keys, own_at).ask("www.secure.test", rtype::A);
+    assert!(seen(32, 0).is_none(), "so many keys are not looked at");
+    for (own_at, bound) in
+        [(0, "too many bad signatures"), (31, "Too many DNSKEYs that do not match DS record")]
+    {
+        let seen = seen(31, own_at).unwrap();
+        assert_eq!(seen.verdict(), (rcode::SERVFAIL, false, Some(6)));
+        assert_eq!(seen.extended_error_text(), bound);
+    }
+}
+
+/// A zone with so many keys of one tag beside its own, which has this place among them, and as many
+/// signatures that none of them made.
+fn room_of_keys(count: usize, own_at: usize) -> Room {
+    Room::with(move |world, question, mut reply| {
+        let zone = &world.secure;
+        if question.qtype == rtype::DNSKEY && question.name == zone.name {
+            let mut set: Vec<Entry> = (0..count).map(|number| key_of_the_same_tag(zone, number)).collect();
+            set.insert(own_at, reply.entries[0].clone());
+            let signature = zone.sign(&set, zone.name, good_times());
+            reply.entries = set.into_iter().chain([signature]).collect();
+        } else if question.qtype == rtype::A {
+            let signature = reply.entries.pop().unwrap();
+            let forged = (0..count).map(|number| {
+                let mut forged = signature.clone();
+                *forged.rdata.last_mut().unwrap() ^= number as u8 + 1;
+                forged
+            });
+            reply.entries.extend(forged);
+        }
+        Some(reply)
+    })
+}
+
+/// A key that nobody has, with the tag of the zone's key: two words of the key change places, and the tag is
+/// their sum.
+fn key_of_the_same_tag(zone: &Zone, number: usize) -> Entry {
+    let mut rdata = zone.dnskey();
+    let (first, apart) = (4 + 2 * (number % 16), 2 * (1 + number / 16));
+    rdata.swap(first, first + apart);
+    rdata.swap(first + 1, first + apart + 1);
+    entry(Section::Answer, "secure.test", rtype::DNSKEY, &rdata)
+}
+
+/// CVE-2023-50868: each name that is denied is hashed so often. RFC 9276 3.2 lets a validator stop.
+#[test]
+fn attack_nsec3_with_many_iterations_proves_nothing() {
+    for (iterations, verdict) in
+        [(51, (rcode::NXDOMAIN, false, None)), (2_500, (rcode::SERVFAIL, false, Some(6)))]
+    {
+        let room = Room::with(move |world, question, mut reply| {
+            if question.qtype == rtype::A {
+                reply.entries.retain(|entry| entry.rtype != NSEC && entry.rtype != rtype::RRSIG);
+                let soa = reply.entries.pop().unwrap();
+                reply.add(&world.secure, soa);
+                reply.add(&world.secure, nsec3(iterations));
+            }
+            Some(reply)
+        });
+        assert_eq!(room.ask("nothing.secure.test", rtype::A).unwrap().verdict(), verdict, "{iterations}");
+    }
+}
+
+/// An NSEC3 record that covers all names but one (RFC 5155 3.2).
+fn nsec3(iterations: u16) -> Entry {
+    let head = [&[1, 0][..], &iterations.to_be_bytes(), &[0, 20]].concat();
+    let rdata = [&head[..], &[0xff; 20], &bitmap(&[rtype::NS, rtype::SOA, rtype::RRSIG])].concat();
+    entry(Section::Authority, &format!("{}.secure.test", "0".repeat(32)), rtype::NSEC3, &rdata)
 }

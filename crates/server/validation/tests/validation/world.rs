@@ -358,6 +358,12 @@ impl Seen {
         (message.header.rcode(), message.header.has(Header::AD), code)
     }
 
+    /// The words of the extended error (RFC 8914 2).
+    pub fn extended_error_text(&self) -> String {
+        let error = Options::of(&self.message()).find(option_code::EXTENDED_ERROR).unwrap_or_default();
+        String::from_utf8_lossy(error.get(2..).unwrap_or_default()).into_owned()
+    }
+
     pub fn count(&self, rtype: u16) -> usize {
         self.message().records().filter(|record| record.as_ref().unwrap().rtype == rtype).count()
     }
