@@ -14,15 +14,26 @@ use serde::de::DeserializeOwned;
 /// Today, this revision, this machine.
 pub fn origin() -> Origin {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let described = Command::new("git").args(["describe", "--always", "--dirty"]).output();
-    let commit =
-        described.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into());
     Origin {
         date: now.chars().take_while(|letter| *letter != 'T').collect(),
-        commit: commit.trim().to_owned(),
+        commit: commit(),
         machine: machine(),
         note: String::new(),
     }
+}
+
+/// The revision, with "-dirty" if a file differs from it that a benchmark does not write itself.
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output();
+        output.map_or_else(
+            |_| String::new(),
+            |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        )
+    };
+    let revision = git(&["rev-parse", "--short", "HEAD"]);
+    let changed = git(&["diff", "--name-only", "HEAD", "--", ":/", ":(top,exclude)docs/performance"]);
+    if changed.is_empty() { revision } else { format!("{revision}-dirty") }
 }
 
 /// Processors and kernel.
