@@ -20,7 +20,7 @@ ATTACK_S ?= 20
 FORGED_PACKETS ?= 2000000
 
 .PHONY: bench bench-tester bench-auth bench-dns64 promises attack-test \
-    attack-lab profile build demo-nat64 package package-test \
+    attack-lab profile build bpf demo-nat64 package package-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
@@ -60,6 +60,10 @@ profile:
 
 build:
 	$(CARGO) build --release --bins
+
+# Renews the compiled BPF programs in the repository, with Debian 12's clang-14 and llvm-14.
+bpf:
+	RENEW_BPF=1 $(CARGO) test --package sextant-bpf-build --test objects
 
 # An IPv6-only client fetches a page from an IPv4-only server through dns64d and tayga; as root.
 demo-nat64: build

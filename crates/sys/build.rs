@@ -1,7 +1,7 @@
-//! Compiles the XDP program that passes everything, and tells dependents where the shared headers are.
+//! Embeds the XDP program that passes everything, and tells dependents where the shared headers are.
 
 fn main() {
     let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
-    println!("cargo:include={directory}/bpf");
-    bpf_build::compile("aya::include_bytes_aligned");
+    println!("cargo::metadata=include={directory}/bpf");
+    bpf_build::embed("aya::include_bytes_aligned");
 }

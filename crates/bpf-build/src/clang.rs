@@ -1,86 +1,47 @@
-//! The compiler clang, and what is missing or wrong if it does not compile.
+//! The compiler.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Why there is no object.
-pub enum Failure {
-    /// This machine cannot compile BPF programs; what is missing, in one line.
-    Missing(String),
-    /// The program is wrong; all that clang says of it.
-    Program(String),
-}
+/// What every object is compiled with. Without `-g` there is no BTF, from which the loader has the maps.
+pub(crate) const FLAGS: &[&str] = &["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3"];
 
-impl Failure {
-    /// What is missing or wrong.
-    pub fn words(&self) -> &str {
-        match self {
-            Self::Missing(words) | Self::Program(words) => words,
-        }
-    }
-}
-
-/// clang, or what `CLANG` names, and the directories of headers.
+/// A clang, and the headers of a kernel for it.
+#[derive(Clone, Debug)]
 pub struct Clang {
     program: String,
-    include: Vec<PathBuf>,
+    headers: PathBuf,
 }
 
 impl Clang {
-    /// `include` is the directory of our headers.
-    pub fn new(include: Option<PathBuf>) -> Self {
-        let program = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-        Self { program, include: include.into_iter().chain(multiarch_include()).collect() }
+    /// A program; the headers are this machine's. Debian and its descendants keep `asm/types.h` in a
+    /// directory that clang does not search for the target bpf.
+    pub fn new(program: &str) -> Self {
+        let headers = Path::new("/usr/include").join(format!("{}-linux-gnu", env::consts::ARCH));
+        Self { program: program.to_owned(), headers }
     }
 
-    /// Compiles one program.
-    pub fn compile(&self, source: &Path, object: &Path) -> Result<(), Failure> {
-        let clang = &self.program;
-        let mut command = Command::new(clang);
-        command.args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3"]);
-        for directory in &self.include {
-            command.arg("-I").arg(directory);
+    /// With headers of another machine.
+    pub fn with_headers(self, headers: PathBuf) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// Compiles a program; `include` are the directories of our headers. In the object, all are `/bpf`, so
+    /// that the object does not depend on where they are.
+    pub(crate) fn compile(&self, source: &Path, include: &[&Path], object: &Path) -> Result<(), String> {
+        let mut command = Command::new(&self.program);
+        command.args(FLAGS);
+        for directory in include {
+            command.arg("-I").arg(directory).arg(format!("-fdebug-prefix-map={}=/bpf", directory.display()));
         }
-        command.arg("-c").arg(source).arg("-o").arg(object);
-        let output = command.output();
+        command.arg("-I").arg(&self.headers).arg("-c").arg(source).arg("-o").arg(object);
         let output =
-            output.map_err(|error| Failure::Missing(format!("{clang} could not be run ({error})")))?;
+            command.output().map_err(|error| format!("{} could not be run: {error}", self.program))?;
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(match missing(&said) {
-            Some(what) => Failure::Missing(what.to_owned()),
-            None => Failure::Program(format!("{clang} {}: {}\n{said}", source.display(), output.status)),
-        })
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{} {}: {}\n{said}", self.program, source.display(), output.status))
     }
-}
-
-/// What clang lacks, if that and no error of the program is why it ended.
-fn missing(said: &str) -> Option<&'static str> {
-    let has = |words: &[&str]| said.lines().any(|line| words.iter().all(|one| line.contains(one)));
-    let has_no = |directory: &str| has(&[&format!("'{directory}/"), "file not found"]);
-    if has_no("bpf") {
-        Some("libbpf's headers were not found (Debian: libbpf-dev)")
-    } else if has_no("linux") || has_no("asm") {
-        Some("the kernel's headers were not found (Debian: linux-libc-dev)")
-    } else if has(&["unable to create target", "bpf"]) || has(&["unknown target triple", "bpf"]) {
-        Some("this clang has no target bpf (Debian's has)")
-    } else {
-        None
-    }
-}
-
-/// Debian and its descendants keep `asm/types.h` in a directory that clang does not search for the target
-/// bpf.
-fn multiarch_include() -> Option<PathBuf> {
-    let host = env::var("HOST").ok()?;
-    let arch = host.split('-').next()?;
-    let environment = if host.contains("musl") { "musl" } else { "gnu" };
-    let directories = [format!("{arch}-linux-{environment}"), format!("{arch}-linux-gnu")];
-    directories
-        .iter()
-        .map(|name| Path::new("/usr/include").join(name))
-        .find(|path| path.join("asm/types.h").exists())
 }

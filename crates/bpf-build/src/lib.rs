@@ -1,88 +1,85 @@
-//! Compiles the BPF programs of a crate with clang and embeds the objects: for build scripts alone.
+//! The BPF programs of a crate as constants: for build scripts, and for the test that compiles them anew.
 //!
-//! Each crate keeps its programs in `bpf/`: `bpf/NAME.bpf.c` becomes the constant `NAME` (in capitals) of
-//! `$OUT_DIR/objects.rs`. Headers that several crates include stand in `crates/sys/bpf`; Cargo hands that
-//! directory to a build script as `DEP_SEXTANT_SYS_INCLUDE`.
+//! Each crate keeps its programs in `bpf/`: `bpf/NAME.bpf.c` with its object `bpf/NAME.elf`, which becomes
+//! the constant `NAME` (in capitals) of `$OUT_DIR/objects.rs`. Headers that several crates include stand in
+//! `crates/sys/bpf`; Cargo hands that directory to a build script as `DEP_SEXTANT_SYS_INCLUDE`.
 //!
-//! Without clang or libbpf's headers the crates are built without the programs, and `sys::bpf::available()`
-//! says what is missing; with `SEXTANT_REQUIRE=1`, as in CI, the build ends there. A program that clang does
-//! not accept always ends the build, with what clang says.
+//! The objects are in the repository, so that a build needs no compiler of BPF programs. `bpf/digest` says of
+//! which sources they are. If the sources are others, the build compiles them with clang (or what `CLANG`
+//! names), and ends where that cannot be done. `SEXTANT_BPF=build` compiles in any case. `make bpf` renews
+//! the objects in the repository, and `tests/objects.rs` compares them with what the pinned clang makes of
+//! the sources.
 #![forbid(unsafe_code)]
 
 mod clang;
+mod digest;
+mod programs;
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clang::{Clang, Failure};
+pub use clang::Clang;
+pub use programs::{PINNED_CLANG, Programs};
 
-/// Compiles every `bpf/*.bpf.c` of the crate that is being built, and writes `$OUT_DIR/objects.rs`. `embed`
-/// is the path of the macro that embeds a file at an aligned address.
+/// Writes `$OUT_DIR/objects.rs` for the crate that is being built. `embed` is the path of the macro that
+/// embeds a file at an aligned address. What is wrong with the programs ends the build.
 ///
 /// # Panics
-/// A program has an error; something is missing and `SEXTANT_REQUIRE` is 1; Cargo's environment is absent, or
-/// `OUT_DIR` cannot be written.
-pub fn compile(embed: &str) {
-    for variable in ["CLANG", "SEXTANT_REQUIRE"] {
-        println!("cargo:rerun-if-env-changed={variable}");
+/// Cargo's environment is absent, or `OUT_DIR` cannot be written.
+pub fn embed(embed: &str) {
+    for variable in ["CLANG", "SEXTANT_BPF"] {
+        println!("cargo::rerun-if-env-changed={variable}");
     }
-    println!("cargo:rerun-if-changed=bpf");
-    let include = env::var_os("DEP_SEXTANT_SYS_INCLUDE").map(PathBuf::from);
-    if let Some(include) = &include {
-        println!("cargo:rerun-if-changed={}", include.display());
+    println!("cargo::rerun-if-changed=bpf");
+    let shared = env::var_os("DEP_SEXTANT_SYS_INCLUDE").map(PathBuf::from);
+    if let Some(shared) = &shared {
+        println!("cargo::rerun-if-changed={}", shared.display());
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let (clang, names) = (Clang::new(include), programs());
-    let built = names.iter().try_for_each(|name| {
-        let source = Path::new("bpf").join(format!("{name}.bpf.c"));
-        clang.compile(&source, &out.join(name).with_extension("o"))
-    });
-    if let Err(failure) = &built {
-        end_or_warn(failure, &out);
-    }
-    fs::write(out.join("objects.rs"), objects(&names, &built, embed)).expect("OUT_DIR can be written");
-}
-
-/// Ends the build, or warns where it can go on without the programs.
-fn end_or_warn(failure: &Failure, out: &Path) {
-    let is_required = env::var_os("SEXTANT_REQUIRE").is_some_and(|value| value == "1");
-    match failure {
-        Failure::Program(said) => panic!("clang does not accept a BPF program of this crate:\n{said}"),
-        Failure::Missing(what) if is_required => panic!("SEXTANT_REQUIRE=1 wants the BPF programs: {what}"),
-        Failure::Missing(what) => {
-            println!("cargo:warning=without XDP programs: {what}");
-            // A file that never exists makes cargo try again at the next build: what is missing may have been
-            // installed.
-            println!("cargo:rerun-if-changed={}", out.join("always").display());
+    let [package, out] = ["CARGO_MANIFEST_DIR", "OUT_DIR"]
+        .map(|variable| PathBuf::from(env::var_os(variable).expect("cargo sets its variables")));
+    let programs = Programs::find(package.join("bpf"), shared).expect("the crate has a directory bpf");
+    match objects(&programs, &out) {
+        Ok(paths) => {
+            let source = source(programs.names(), &paths, embed);
+            fs::write(out.join("objects.rs"), source).expect("OUT_DIR can be written");
         }
+        Err(why) => why.lines().for_each(|line| println!("cargo::error={line}")),
     }
 }
 
-/// The programs of the crate: the names before `.bpf.c`, sorted.
-fn programs() -> Vec<String> {
-    let directory = fs::read_dir("bpf").expect("the crate has a directory bpf");
-    let files = directory.filter_map(Result::ok).filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        files.filter_map(|file| file.strip_suffix(".bpf.c").map(str::to_owned)).collect();
-    names.sort();
-    names
+/// The objects to embed: those of the repository, or of the sources as they are, compiled into `out`.
+fn objects(programs: &Programs, out: &Path) -> Result<Vec<PathBuf>, String> {
+    let why = match env::var("SEXTANT_BPF").as_deref() {
+        Ok("build") => "SEXTANT_BPF=build",
+        Ok(other) => return Err(format!("SEXTANT_BPF is '{other}': set it to 'build', or not at all")),
+        // The objects in the repository are for little-endian machines.
+        Err(_) if env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() == Ok("big") => "a big-endian machine",
+        Err(_) if programs.are_compiled() => {
+            return Ok(programs.names().iter().map(|name| programs.object(name)).collect());
+        }
+        Err(_) => {
+            println!(
+                "cargo::warning=bpf/ is not what its objects are of: clang compiles; 'make bpf' renews them"
+            );
+            "a change in bpf/"
+        }
+    };
+    let clang = Clang::new(&env::var("CLANG").unwrap_or_else(|_| "clang".to_owned()));
+    let compile = |name: &String| {
+        let object = out.join(name).with_extension("elf");
+        programs.compile(&clang, name, &object).map(|()| object)
+    };
+    programs.names().iter().map(compile).collect::<Result<_, _>>().map_err(|error| {
+        format!("{why} needs clang and libbpf's headers (Debian: clang libbpf-dev), and no errors\n{error}")
+    })
 }
 
-/// The Rust source that embeds the objects, or says why there are none.
-fn objects(names: &[String], built: &Result<(), Failure>, embed: &str) -> String {
-    let missing = built.as_ref().err().map(Failure::words);
-    let mut source = format!(
-        "/// What was missing when the crate was built.\n#[allow(dead_code, reason = \"one crate asks for all\")]\n\
-         pub const MISSING: Option<&str> = {missing:?};\n"
-    );
-    for name in names {
-        let octets = match built {
-            Ok(()) => format!("{embed}!(concat!(env!(\"OUT_DIR\"), \"/{name}.o\"))"),
-            Err(_) => "&[]".to_owned(),
-        };
+/// The Rust source that embeds the objects.
+fn source(names: &[String], paths: &[PathBuf], embed: &str) -> String {
+    let constant = |(name, path): (&String, &PathBuf)| {
         let constant = name.to_uppercase();
-        source += &format!("/// `bpf/{name}.bpf.c`, compiled.\npub static {constant}: &[u8] = {octets};\n");
-    }
-    source
+        format!("/// `bpf/{name}.bpf.c`, compiled.\npub static {constant}: &[u8] = {embed}!({path:?});\n")
+    };
+    names.iter().zip(paths).map(constant).collect()
 }

@@ -1,5 +1,5 @@
-//! Compiles the XDP programs of this crate.
+//! Embeds the XDP programs of this crate.
 
 fn main() {
-    bpf_build::compile("sys::bpf::include_bytes_aligned");
+    bpf_build::embed("sys::bpf::include_bytes_aligned");
 }

@@ -1,6 +1,6 @@
 //! XDP programs: loading them, attaching them to devices, and taking them off again whatever happens.
 //!
-//! The programs of `bpf/` are compiled when the crate is built and embedded. An attachment is a BPF link held
+//! The compiled programs of `bpf/` are embedded. An attachment is a BPF link held
 //! by a file descriptor: when the process ends, by whatever signal, the kernel closes it and the program is
 //! gone from the device.
 
@@ -31,42 +31,32 @@ pub use object::{Counters, Object};
 pub use redirect::{Redirect, RedirectCounters, address_octets};
 pub use shared::Shared;
 
-/// Why there is no XDP on this machine, or for this process.
+/// The capabilities that programs need and the process does not have (capabilities(7)).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// The crate was built without the programs; what was missing then.
-    NotBuilt(&'static str),
-    /// Capabilities that the process does not have (capabilities(7)).
-    Capabilities(Vec<&'static str>),
-}
+pub struct MissingCapabilities(pub Vec<&'static str>);
 
 /// What to grant: setcap(8) takes away what it does not name, and AF_XDP needs one more.
 pub const ALL_CAPABILITIES: &str = "cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon";
 
-impl fmt::Display for Unavailable {
+impl fmt::Display for MissingCapabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotBuilt(missing) => write!(
-                f,
-                "built without XDP programs: {missing}; install clang and libbpf-dev (or set CLANG) and build again"
-            ),
-            Self::Capabilities(missing) => write!(
-                f,
-                "XDP programs need the {} {}: run as root, or 'sudo setcap {ALL_CAPABILITIES}+ep PROGRAM'",
-                if missing.len() == 1 { "capability" } else { "capabilities" },
-                missing.join(", ")
-            ),
-        }
+        let Self(missing) = self;
+        write!(
+            f,
+            "XDP programs need the {} {}: run as root, or 'sudo setcap {ALL_CAPABILITIES}+ep PROGRAM'",
+            if missing.len() == 1 { "capability" } else { "capabilities" },
+            missing.join(", ")
+        )
     }
 }
 
-impl std::error::Error for Unavailable {}
+impl std::error::Error for MissingCapabilities {}
 
 /// What went wrong with a program or its device.
 #[derive(Debug)]
 pub enum BpfError {
-    /// There is no XDP here.
-    Unavailable(Unavailable),
+    /// The process may not use programs.
+    Capabilities(MissingCapabilities),
     /// The kernel did not take the program `name`, for the `reason` given.
     Refused {
         /// The program.
@@ -107,7 +97,7 @@ pub enum BpfError {
 impl fmt::Display for BpfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unavailable(why) => why.fmt(f),
+            Self::Capabilities(missing) => missing.fmt(f),
             Self::Refused { name, reason } => {
                 write!(f, "the kernel refused the XDP program {name}: {reason}")
             }
@@ -136,7 +126,7 @@ impl fmt::Display for BpfError {
 impl std::error::Error for BpfError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unavailable(why) => Some(why),
+            Self::Capabilities(missing) => Some(missing),
             Self::Io { error, .. } => Some(error),
             _ => None,
         }
@@ -146,10 +136,8 @@ impl std::error::Error for BpfError {
 impl From<BpfError> for io::Error {
     fn from(error: BpfError) -> Self {
         let kind = match &error {
-            BpfError::Unavailable(Unavailable::Capabilities(_)) => io::ErrorKind::PermissionDenied,
-            BpfError::Unavailable(Unavailable::NotBuilt(_))
-            | BpfError::Unsupported { .. }
-            | BpfError::Unheard { .. } => io::ErrorKind::Unsupported,
+            BpfError::Capabilities(_) => io::ErrorKind::PermissionDenied,
+            BpfError::Unsupported { .. } | BpfError::Unheard { .. } => io::ErrorKind::Unsupported,
             BpfError::Occupied { .. } => io::ErrorKind::ResourceBusy,
             BpfError::Io { error, .. } => error.kind(),
             BpfError::Refused { .. } => io::ErrorKind::Other,
@@ -158,17 +146,14 @@ impl From<BpfError> for io::Error {
     }
 }
 
-/// Whether XDP programs can be used at all: they were built, and the process has the capabilities they need
-/// (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; CAP_SYS_ADMIN stands for the first and the last).
+/// Whether the process has the capabilities that XDP programs need (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON;
+/// CAP_SYS_ADMIN stands for the first and the last).
 ///
 /// # Errors
 /// What is missing, and how to get it.
-pub fn available() -> Result<(), Unavailable> {
-    if let Some(missing) = objects::MISSING {
-        return Err(Unavailable::NotBuilt(missing));
-    }
+pub fn available() -> Result<(), MissingCapabilities> {
     let missing = capabilities::missing();
-    if missing.is_empty() { Ok(()) } else { Err(Unavailable::Capabilities(missing)) }
+    if missing.is_empty() { Ok(()) } else { Err(MissingCapabilities(missing)) }
 }
 
 /// The processors that maps of the kind "per CPU" have values for: all that the machine may ever have.
@@ -185,11 +170,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_remedy() {
-        let text = Unavailable::Capabilities(vec!["CAP_BPF", "CAP_NET_ADMIN"]).to_string();
+        let text = MissingCapabilities(vec!["CAP_BPF", "CAP_NET_ADMIN"]).to_string();
         assert!(text.contains("capabilities CAP_BPF, CAP_NET_ADMIN"), "{text}");
         assert!(text.contains("setcap cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon+ep"), "{text}");
-        let text = Unavailable::NotBuilt("clang could not be run").to_string();
-        assert!(text.contains("clang could not be run") && text.contains("libbpf-dev"), "{text}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Object {
         globals: &[(&str, &[u8])],
         sizes: &[(&str, u32)],
     ) -> Result<Self, BpfError> {
-        available().map_err(BpfError::Unavailable)?;
+        available().map_err(BpfError::Capabilities)?;
         let mut loader = EbpfLoader::new();
         for (variable, value) in globals {
             loader.override_global(variable, *value, true);

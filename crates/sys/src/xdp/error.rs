@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::socket::{Failed, Step};
-use crate::bpf::{ALL_CAPABILITIES, BpfError, Unavailable};
+use crate::bpf::{ALL_CAPABILITIES, BpfError, MissingCapabilities};
 use crate::link::PathError;
 
 /// Why the back-end cannot run; the text is one line that says what to do.
@@ -153,7 +153,7 @@ impl From<PathError> for XdpError {
 impl From<BpfError> for XdpError {
     fn from(error: BpfError) -> Self {
         match error {
-            BpfError::Unavailable(Unavailable::Capabilities(missing)) => Self::Capabilities(missing),
+            BpfError::Capabilities(MissingCapabilities(missing)) => Self::Capabilities(missing),
             error => Self::Program(error),
         }
     }
@@ -192,8 +192,8 @@ mod tests {
         assert!(of(Step::Bind, libc::ENETDOWN).contains("ip link set eth0 up"));
         let queues = XdpError::Queues { device: "veth0".into(), queues: 1, lanes: 2 }.to_string();
         assert!(queues.starts_with("veth0 has 1 receive queue, and 2 threads"), "{queues}");
-        let missing = Unavailable::Capabilities(vec!["CAP_BPF", "CAP_NET_ADMIN"]);
-        let missing = XdpError::from(BpfError::Unavailable(missing)).to_string();
+        let missing = MissingCapabilities(vec!["CAP_BPF", "CAP_NET_ADMIN"]);
+        let missing = XdpError::from(BpfError::Capabilities(missing)).to_string();
         assert!(missing.contains("CAP_BPF, CAP_NET_ADMIN are missing"), "{missing}");
     }
 }

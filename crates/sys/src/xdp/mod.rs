@@ -6,7 +6,7 @@ mod socket;
 
 use std::io;
 
-use crate::bpf::{self, BpfError, Redirect};
+use crate::bpf::{self, MissingCapabilities, Redirect};
 use crate::link::Device;
 use crate::patience::patiently;
 use socket::Failed;
@@ -41,11 +41,7 @@ pub fn bind_queue(redirect: &mut Redirect, device: &Device, wanted: &Queue) -> R
 /// # Errors
 /// A kernel without AF_XDP, or missing capabilities.
 pub fn check_capabilities() -> Result<(), XdpError> {
-    let mut missing = match bpf::available() {
-        Err(bpf::Unavailable::Capabilities(missing)) => missing,
-        Err(other) => return Err(XdpError::Program(BpfError::Unavailable(other))),
-        Ok(()) => Vec::new(),
-    };
+    let mut missing = bpf::available().err().map_or(Vec::new(), |MissingCapabilities(missing)| missing);
     match socket::open() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => missing.push("CAP_NET_RAW"),
         Err(error) => return Err(XdpError::Kernel(error)),

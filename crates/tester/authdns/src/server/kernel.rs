@@ -112,7 +112,7 @@ fn threshold(faults: &Faults) -> u64 {
 /// A refusal with what to do.
 pub(super) fn advise(error: &BpfError) -> IoRefusal {
     match error {
-        BpfError::Occupied { .. } | BpfError::Unavailable(_) => IoRefusal::Device(error.to_string()),
+        BpfError::Occupied { .. } | BpfError::Capabilities(_) => IoRefusal::Device(error.to_string()),
         BpfError::Unsupported { .. } => {
             IoRefusal::Device(format!("{error}; use --io udp, or another device"))
         }
