@@ -61,7 +61,10 @@ struct TestRunCall {
 
 /// Runs an XDP program `repeat` times on frames of the kernel's own that start as copies of `frame`, and does
 /// with each what the program says (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18). Frames leave after each
-/// `batch` (1 to 256) of runs. A signal ends it with [`io::ErrorKind::Interrupted`].
+/// `batch` (1 to 256) of runs.
+///
+/// # Errors
+/// A signal ends it with [`io::ErrorKind::Interrupted`]; the kernel is too old, or the process may not.
 pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
     const LIVE_FRAMES: u32 = 1 << 1;
     let mut attributes = TestRunCall {
@@ -75,7 +78,14 @@ pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, batch: u32) 
     };
     // SAFETY: the attributes name the frame, which is only read; without `out` nothing is written but the
     // attributes.
-    unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }.map(drop)
+    let result = unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) };
+    result.map(drop).map_err(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => io::Error::new(
+            error.kind(),
+            format!("{error} (the kernel may lack live frames of BPF_PROG_TEST_RUN, Linux 5.18)"),
+        ),
+        _ => error,
+    })
 }
 
 /// What an XDP program did with a frame.

@@ -7,6 +7,7 @@
 mod attach;
 mod calls;
 mod capabilities;
+mod features;
 #[cfg(any(test, feature = "layouts"))]
 pub mod layout;
 mod object;
@@ -61,6 +62,8 @@ pub enum BpfError {
     Refused {
         /// The program.
         name: &'static str,
+        /// What programs use and this kernel lacks, each with the Linux that has it.
+        lacking: Vec<&'static str>,
         /// What the kernel or the loader said, in one line.
         reason: String,
     },
@@ -98,8 +101,12 @@ impl fmt::Display for BpfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Capabilities(missing) => missing.fmt(f),
-            Self::Refused { name, reason } => {
-                write!(f, "the kernel refused the XDP program {name}: {reason}")
+            Self::Refused { name, lacking, reason } => {
+                write!(f, "the kernel refused the XDP program {name}: ")?;
+                match lacking.as_slice() {
+                    [] => f.write_str(reason),
+                    lacking => write!(f, "it lacks {}; {reason}", lacking.join(", ")),
+                }
             }
             Self::Occupied { device, id, name } => {
                 let name = name.as_deref().map(|name| format!(" '{name}'")).unwrap_or_default();
@@ -173,6 +180,16 @@ mod tests {
         let text = MissingCapabilities(vec!["CAP_BPF", "CAP_NET_ADMIN"]).to_string();
         assert!(text.contains("capabilities CAP_BPF, CAP_NET_ADMIN"), "{text}");
         assert!(text.contains("setcap cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon+ep"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_names_what_the_kernel_lacks() {
+        let refused = |lacking| BpfError::Refused { name: "sink", lacking, reason: "unknown func".into() };
+        assert_eq!(refused(vec![]).to_string(), "the kernel refused the XDP program sink: unknown func");
+        assert_eq!(
+            refused(vec!["one (Linux 5.8)", "two"]).to_string(),
+            "the kernel refused the XDP program sink: it lacks one (Linux 5.8), two; unknown func"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use aya::maps::{Map, MapData, PerCpuArray};
 use aya::programs::{ProgramFd, Xdp};
 use aya::{Ebpf, EbpfLoader};
 
-use super::{BpfError, available};
+use super::{BpfError, available, features};
 
 /// A loaded object: its programs and maps live as long as this.
 #[derive(Debug)]
@@ -74,10 +74,10 @@ impl Object {
 }
 
 fn absent(name: &'static str, part: &str) -> BpfError {
-    BpfError::Refused { name, reason: format!("it has no '{part}'") }
+    BpfError::Refused { name, lacking: Vec::new(), reason: format!("it has no '{part}'") }
 }
 
-/// The whole chain of causes in one line of bounded length.
+/// What the kernel lacks, and the whole chain of causes in one line of bounded length.
 pub(super) fn refused(name: &'static str, error: &dyn Error) -> BpfError {
     let mut reason = error.to_string();
     let mut cause = error.source();
@@ -97,7 +97,7 @@ pub(super) fn refused(name: &'static str, error: &dyn Error) -> BpfError {
         }
         None => reason,
     };
-    BpfError::Refused { name, reason }
+    BpfError::Refused { name, lacking: features::lacking(), reason }
 }
 
 /// Counters that each processor counts for itself.

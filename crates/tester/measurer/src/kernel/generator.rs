@@ -67,7 +67,9 @@ impl Lane {
         let frame = vec![0; generator.frame_octets];
         while !self.ending.load(Ordering::Acquire) {
             match run_live(generator.program, &frame, RUNS, generator.batch) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(explain(&error)),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    return Err(io::Error::new(error.kind(), format!("generating queries: {error}")));
+                }
                 _ => {}
             }
         }
@@ -91,15 +93,6 @@ impl Lane {
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
-}
-
-fn explain(error: &io::Error) -> io::Error {
-    let hint = match error.raw_os_error() {
-        Some(libc::EINVAL) => "the kernel may be older than 5.18",
-        Some(libc::EPERM) => "it needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
-        _ => "the generator could not run",
-    };
-    io::Error::new(error.kind(), format!("live frames: {error} ({hint})"))
 }
 
 #[cfg(test)]
