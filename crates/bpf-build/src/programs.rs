@@ -35,6 +35,11 @@ impl Programs {
         &self.names
     }
 
+    /// The directory that they are in.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Where the object of a program is in the repository.
     pub fn object(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.elf"))

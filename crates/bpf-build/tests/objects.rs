@@ -104,3 +104,20 @@ fn the_objects_are_those_of_the_sources() {
         }
     }
 }
+
+#[test]
+fn the_objects_are_in_the_packages() {
+    for programs in all() {
+        let package = programs.directory().parent().unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["package", "--list", "--allow-dirty", "--offline"]).current_dir(package);
+        let output = cargo.output().unwrap();
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let objects = programs.names().iter().map(|name| programs.object(name));
+        for file in objects.chain([programs.digest_file()]) {
+            let file = file.strip_prefix(package).unwrap().to_str().unwrap();
+            assert!(listed.lines().any(|line| line == file), "{file} is not in the package: {listed}");
+        }
+    }
+}
