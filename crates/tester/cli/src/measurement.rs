@@ -19,7 +19,7 @@ use campaign::{
     self, Auth, Bench, BenchEnd, Detail, Loopback, Plan, Preset, Progress, Store, Target, Tester, Watch,
     short_duration,
 };
-use lab::environment::{Manifest, facts, preflight};
+use lab::environment::{Manifest, PathDevices, facts, preflight};
 
 /// Options of every search.
 #[derive(Args, Clone, Debug)]
@@ -169,6 +169,8 @@ pub(crate) struct MeasurementInput<'a> {
     /// Whether the server still runs.
     pub alive: &'a mut dyn FnMut() -> Result<(), String>,
     pub before: Manifest,
+    /// What of this machine's network the measurement uses.
+    pub path: PathDevices,
     /// Files of each trial for other programs.
     pub outputs: &'a OutputArgs,
 }
@@ -199,6 +201,7 @@ pub(crate) fn conduct(
         progress,
         alive,
         before,
+        path,
         outputs,
     } = conduct;
     let discard = |_: &Failure| store.discard();
@@ -208,13 +211,13 @@ pub(crate) fn conduct(
     let directory = store.directory().to_path_buf();
     let time = plan.forecast(plan.repetitions, plan.range_qps[1] / 2)
         + plan.afterwards(campaign::observes(auth.as_ref()));
-    announce(&progress, options, (&plan, time), &results, &before)?;
+    announce(&progress, options, (&plan, time), &results)?;
     store.save_json("manifest.json", &before).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let environment = || {
         let after = Manifest::take();
         Environment {
             facts: facts(&before, Some(&after)),
-            findings: preflight(&before).into_iter().map(Into::into).collect(),
+            findings: preflight(&before, &path).into_iter().map(Into::into).collect(),
         }
     };
     let bench = Bench {
@@ -234,8 +237,8 @@ pub(crate) fn conduct(
     let printed = if options.json {
         print_json(&results)
     } else {
-        let report_at = directory.join("report.html");
-        print(&format!("{}\nReport: {}\n", report::text(&results), report_at.display()))
+        let text = if Detail::chosen() == Detail::Full { report::text } else { report::brief };
+        print(&format!("{}\nReport: {}\n", text(&results), directory.join("report.html").display()))
     };
     let ended = exit_code(&results, ended, &directory)
         .and_then(|code| printed.and(writing.end()).map(|()| code.into()));
@@ -248,19 +251,15 @@ fn announce(
     options: &SearchOptions,
     (plan, time): (&Plan, Duration),
     results: &Results,
-    before: &Manifest,
 ) -> Result<(), Failure> {
     let Dut { name, version, address, .. } = &results.dut;
-    let mut lines = vec![format!("Sextant {}: {name} {version} at {address}", env!("CARGO_PKG_VERSION"))];
-    let findings = preflight(before).into_iter().map(record::Finding::from);
-    for finding in findings.filter(|finding| finding.severity != record::Severity::Info) {
-        lines.push(format!("  warning       {}: {}", finding.what, finding.evidence));
-    }
+    let server = format!("{name} {version}");
+    let server = server.trim_end();
+    let mut lines = vec![format!("Sextant {}: {server} at {address}", env!("CARGO_PKG_VERSION"))];
     let time = short_duration(time);
     let (preset, repetitions, seconds) = (plan.preset, plan.repetitions, plan.trial_ns as f64 / 1e9);
-    let short = if seconds < 60.0 { ", shorter than the 60 s that RFC 8219 asks for" } else { "" };
     lines.push(format!(
-        "  preset {preset}: {repetitions} repetitions with trials of {seconds} s{short}; this takes about {time}"
+        "  preset {preset}: {repetitions} repetitions with trials of {seconds} s; this takes about {time}"
     ));
     for line in lines {
         if progress.is_shown() {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::options::{QueryArgs, TesterArgs, process};
 use campaign::certificate::Conditions;
 use campaign::{Server, Target, empty_results, reach};
-use lab::environment::Manifest;
+use lab::environment::{Manifest, PathDevices};
 
 /// Options of `sextant search`.
 #[derive(Args, Clone, Debug)]
@@ -91,6 +91,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
         progress,
         alive: &mut || Ok(()),
         before,
+        path: PathDevices::of(args.server, None),
         outputs: &args.outputs,
     };
     conduct(&args.search, parts, results)?.ended

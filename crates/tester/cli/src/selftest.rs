@@ -83,7 +83,7 @@ fn certify(args: &SelftestArgs, rate_qps: u64) -> Result<ExitCode, Failure> {
     args.query.workload.apply(&args.query, &mut target)?;
     let test = match args.server {
         Some(server) => Test::elsewhere(Target { server, ..target }, &tester)?,
-        None => Test::here(args, &mut tester, &target, &progress)?,
+        None => Test::here(args, &mut tester, &target)?,
     };
     tester.alone = test.auth().is_some();
     let conditions = test.conditions(args, &tester);
@@ -125,13 +125,8 @@ impl Test {
         Ok(Self { target, backend: tester.backend, stage: None })
     }
 
-    fn here(
-        args: &SelftestArgs,
-        tester: &mut Tester,
-        target: &Target,
-        progress: &Progress,
-    ) -> Result<Self, Failure> {
-        let stage = args.site.stage(&args.tester, tester, target, progress)?;
+    fn here(args: &SelftestArgs, tester: &mut Tester, target: &Target) -> Result<Self, Failure> {
+        let stage = args.site.stage(&args.tester, tester, target)?;
         Ok(Self { target: stage.looped.target.clone(), backend: tester.backend, stage: Some(stage) })
     }
 

@@ -35,9 +35,17 @@ pub struct LoopbackSetup {
     pub notes: Vec<String>,
 }
 
+impl LoopbackSetup {
+    /// Shows what was not to be had.
+    pub fn say_notes(&self, progress: &Progress) {
+        for note in &self.notes {
+            progress.say(&format!("  not used      {note}"));
+        }
+    }
+}
+
 impl SiteArgs {
-    /// Makes the site and loops the Tester back there, with the fastest back-ends that work; what was not to
-    /// be had, it says.
+    /// Makes the site and loops the Tester back there, with the fastest back-ends that work.
     ///
     /// # Errors
     /// What was asked for cannot be; none of it works.
@@ -46,7 +54,6 @@ impl SiteArgs {
         tester_args: &TesterArgs,
         tester: &mut Tester,
         target: &Target,
-        progress: &Progress,
     ) -> Result<LoopbackSetup, Failure> {
         let (site, why) = Site::make(self.path)?;
         let mut notes = Vec::from_iter(why);
@@ -69,9 +76,6 @@ impl SiteArgs {
             }
         })?;
         notes.extend(looped.notes.iter().cloned());
-        for note in &notes {
-            progress.say(&format!("  not used      {note}"));
-        }
         Ok(LoopbackSetup { looped, site, notes })
     }
 

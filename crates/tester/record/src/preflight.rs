@@ -2,6 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Subjects of findings whose bearing on a rate the trials of the measurement show.
+pub mod subject {
+    /// What other programs used before the measurement.
+    pub const OTHER_LOAD: &str = "other load";
+    /// What the hypervisor took before the measurement.
+    pub const STEAL: &str = "steal";
+    /// The largest receive buffer of a socket.
+    pub const RECEIVE_BUFFERS: &str = "receive buffers";
+    /// The queue before all sockets.
+    pub const BACKLOG: &str = "backlog";
+    /// What the kernel has said since it was booted.
+    pub const KERNEL_WARNINGS: &str = "kernel warnings";
+}
+
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -41,7 +41,7 @@ pub use html::html;
 pub use load::{FILE, LoadError, load};
 pub use observed::observed_text;
 pub use png::png_figures;
-pub use text::text;
+pub use text::{brief, text};
 pub use trial_text::trial_text;
 pub use words::{attempt_lines, certified, verdict};
 pub use write::{tables, write_all};

@@ -2,7 +2,7 @@
 
 use record::{Results, Severity, Trial};
 
-use super::caveats::caveats;
+use super::caveats::{Caveat, caveats, remarks};
 use super::clean::{printable, shortened};
 use super::goals::{goal_lines, steadiness};
 use super::lines::{line, wrapped};
@@ -14,20 +14,41 @@ use super::words::{
 };
 use record::number::{count, percent, plural, rate, rate_of, time_of};
 
-/// The verdict and its evidence in about twenty lines.
+/// The end of a measurement: the verdict, what limited the rate, and at most three remarks that bear on the
+/// rate.
+pub fn brief(results: &Results) -> String {
+    let mut out = wrapped("", &verdict(results), 0);
+    for (label, value) in goal_lines(results) {
+        out += &line(&label, &value);
+    }
+    if let Some(found) = results.bottleneck.as_ref().filter(|found| !found.evidence.is_empty()) {
+        out += "\n";
+        let evidence = shortened(found.evidence.trim_end_matches('.'), 300);
+        out += &wrapped("  why   ", &format!("{}.", upper_first(&evidence)), 8);
+    }
+    printable(out + &marked(&remarks(results)))
+}
+
+/// The verdict, its evidence in about twenty lines, and all caveats.
 pub fn text(results: &Results) -> String {
     let mut out = wrapped("", &verdict(results), 0);
     for (index, (label, value)) in summary_lines(results).iter().enumerate() {
         out += if index == 0 { "\n" } else { "" };
         out += &line(label, value);
     }
-    for (index, caveat) in caveats(results).iter().enumerate() {
+    printable(out + &marked(&caveats(results)))
+}
+
+/// A paragraph for each, after an empty line.
+fn marked(caveats: &[Caveat]) -> String {
+    let mut out = String::new();
+    for (index, caveat) in caveats.iter().enumerate() {
         out += if index == 0 { "\n" } else { "" };
         let mark = if caveat.severity == Severity::Info { "note" } else { "mind" };
         out +=
             &wrapped(&format!("  {mark}  "), &format!("{}: {}", upper_first(&caveat.title), caveat.text), 8);
     }
-    printable(out)
+    out
 }
 
 fn summary_lines(results: &Results) -> Vec<(String, String)> {

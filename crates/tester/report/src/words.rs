@@ -6,7 +6,7 @@ use record::{
     Attempt, AttemptPart, Cause, CertificateUse, Dut, Results, Run, SelfTest, State, Summary, Trial,
 };
 
-use super::bounds::{inflation, unseen};
+use super::bounds::unseen;
 use super::clean::printable;
 use super::goals::{may_lose, without};
 use super::held::held;
@@ -263,8 +263,7 @@ pub fn confidence(results: &Results) -> String {
         }
         None => text += " So few runs allow no confidence interval.",
     }
-    let inflation = inflation(results, summary.p1).filter(|found| found.matters(results));
-    for said in inflation.map(|found| found.words()).into_iter().chain(unseen(results, summary.p1)) {
+    if let Some(said) = unseen(results, summary.p1) {
         text += &format!(" {said}");
     }
     text

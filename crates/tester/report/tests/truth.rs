@@ -83,7 +83,7 @@ fn a_search_that_voids_ended_says_where_and_between_what() {
     let said = "Void trials at 93,750 q/s ended run 2: its rate lies between 93,750 q/s and 94,921 q/s. Void trials at \
                 90,000 q/s ended run 3: its rate is at least 86,718 q/s.";
     assert!(report::verdict(&results).contains(said), "{}", report::verdict(&results));
-    assert!(flat(&report::html(&results)).contains(&format!("Void trials ended a search. </strong>{said}")));
+    assert_eq!(flat(&report::html(&results)).matches(said).count(), 1, "in the verdict alone");
     results.runs[0] = Run { qps: 0, complete: false, ..results.runs[0].clone() };
     results.runs[0].ended_by_voids_qps = Some(75_000);
     assert!(
@@ -99,7 +99,7 @@ fn short_trials_are_said_to_overstate() {
         trial.latency_ns.max = 240_000_000;
     }
     let said = "Trials of 2 s may overstate the rate by up to 12.00 %: the last answers took up to 240 ms.";
-    assert_eq!(flat(&report::text(&results)).matches(said).count(), 2, "as a caveat, and in how sure we are");
+    assert_eq!(flat(&report::text(&results)).matches(said).count(), 1, "as a caveat alone");
 }
 
 prop_compose! {

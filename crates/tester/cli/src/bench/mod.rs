@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::options::{QueryArgs, TesterArgs};
 use campaign::certificate::{Conditions, Stored};
 use campaign::{Loopback, PathChoice, Plan, SECOND_NS, Server, Site, Target, Tester, empty_results};
-use lab::environment::{Manifest, preflight};
+use lab::environment::{Manifest, PathDevices, preflight};
 use lab::peers::{self, RunningPeer};
 use servers::{ServerArgs, Servers, Setup};
 
@@ -77,7 +77,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let name = args.server.name()?;
     let store = args.search.store(name)?;
     let discard = |_: &Failure| store.discard();
-    let stage = args.site().and_then(|site| site.stage(&args.tester, &mut tester, &target, &progress));
+    let stage = args.site().and_then(|site| site.stage(&args.tester, &mut tester, &target));
+    let stage = stage.inspect(|stage| stage.say_notes(&progress));
     // In this order: the site goes after all that is at it.
     let LoopbackSetup { site, looped, .. } = stage.inspect_err(discard)?;
     if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
@@ -96,6 +97,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     results.settings.ttl_s = Some(args.server.ttl);
     results.settings.auth = servers.auth_in_words();
     results.settings.path = if args.server.dut.is_none() { site.to_string() } else { String::new() };
+    let path = servers.path_devices(&site);
     let certificate = args.certificate(&site, &tester, &looped, &plan, &results.settings);
     let Servers { auth, mut running, .. } = servers;
     let mut alive =
@@ -113,6 +115,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
             progress,
             alive: &mut alive,
             before,
+            path,
             outputs: &args.outputs,
         },
         results,
@@ -133,7 +136,7 @@ pub(super) fn peer_failure(error: peers::PeerError) -> Failure {
 }
 
 fn check_machine(manifest: &Manifest) -> Result<(), Failure> {
-    let findings = preflight(manifest).into_iter().map(record::Finding::from);
+    let findings = preflight(manifest, &PathDevices::Any).into_iter().map(record::Finding::from);
     let fatal = findings.into_iter().find(|finding| finding.severity == record::Severity::Fatal);
     fatal.map_or(Ok(()), |finding| {
         let message = format!("{}: {}; {}", finding.what, finding.evidence, finding.remedy);

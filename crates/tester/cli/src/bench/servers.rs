@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::options::{QueryArgs, process};
 use authdns::{Authority, AuthorityConfig, Io, OBSERVED_QUERIES, Observer, Zone, ZoneConfig};
 use campaign::{Auth, DUT_PORT, Site, Tester};
+use lab::environment::PathDevices;
 use lab::network::Role;
 use lab::observe::ProcessCounters;
 use lab::peers::{self, PeerSettings, Probe, RunningPeer, Server, reachable};
@@ -136,6 +137,15 @@ impl Servers {
     /// Its process, if it is ours.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(RunningPeer::pid)
+    }
+
+    /// What of this machine's network lies on the way between Tester, server and AuthDNS.
+    pub fn path_devices(&self, site: &Site) -> PathDevices {
+        let auth = self.auth.as_ref().map(|auth| auth.authority.local_addrs()[0].ip());
+        match site {
+            Site::Lab(_) => PathDevices::Lab,
+            Site::Loopback => PathDevices::of(self.server, auth),
+        }
     }
 
     pub(crate) fn auth_in_words(&self) -> String {

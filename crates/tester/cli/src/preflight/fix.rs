@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use super::super::EXIT_UNFIT;
 use super::{exit_code, in_words, print_findings};
 use crate::failure::Failure;
-use lab::environment::{Manifest, preflight};
+use lab::environment::{Manifest, PathDevices, preflight};
 use record::preflight::{Finding, Severity};
 
 /// Asks for each finding that has a command, runs those that are wanted, and judges the machine anew.
@@ -31,7 +31,7 @@ pub fn run(findings: &[Finding]) -> Result<ExitCode, Failure> {
         eprintln!("nothing was changed");
         return Ok(exit_code(findings));
     }
-    let again = preflight(&Manifest::take());
+    let again = preflight(&Manifest::take(), &PathDevices::Any);
     eprintln!("changed until the next boot; this is how it is now:");
     print_findings(&again)?;
     Ok(exit_code(&again))

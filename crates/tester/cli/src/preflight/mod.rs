@@ -12,7 +12,7 @@ use clap::Args;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::{Failure, print, print_json};
 use campaign::Store;
-use lab::environment::{Manifest, preflight};
+use lab::environment::{Manifest, PathDevices, preflight};
 use ladder::LadderArgs;
 use record::ladder::Record;
 use record::preflight::{Finding, Severity};
@@ -71,7 +71,7 @@ pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
     let manifest = Manifest::take();
     let climb = args.ladder.then(|| args.climb.climb(args.json)).transpose();
     let climb = climb.inspect_err(|_| store.iter().for_each(Store::discard))?;
-    let record = Record::new(preflight(&manifest), climb);
+    let record = Record::new(preflight(&manifest, &PathDevices::Any), climb);
     if let Some(store) = &store {
         store
             .save_json("ladder.json", &record)

@@ -67,7 +67,9 @@ impl StandArgs {
             let message = "--path, --auth-io and --auth-threads are for --peer and --looped; with --server the AuthDNS is yours";
             return if given { Err(Failure::new(EXIT_USAGE, message)) } else { Ok(None) };
         }
-        let LoopbackSetup { looped, site, .. } = self.site.stage(tester_args, tester, target, progress)?;
+        let setup = self.site.stage(tester_args, tester, target)?;
+        setup.say_notes(progress);
+        let LoopbackSetup { looped, site, .. } = setup;
         let Some(peer) = &self.peer else {
             target.clone_from(&looped.target);
             return Ok(Some(TrialSetup { servers: None, looped, _site: site }));

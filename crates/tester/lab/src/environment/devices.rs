@@ -1,13 +1,53 @@
 //! Network devices: what decides on which processor a packet is worked on, and in how large pieces.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
 use record::machine::NetworkDevice;
-use sys::link::{Device, addresses};
+use sys::link::{Device, addresses, device_to};
 
 /// Offloads that are worth naming, as `ethtool -k` does.
 const OFFLOADS: [&str; 6] =
     ["rx-gro", "rx-gro-hw", "rx-lro", "rx-udp-gro-forwarding", "tx-tcp-segmentation", "tx-udp-segmentation"];
+
+/// Which devices of this process's network namespace the path of a measurement uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathDevices {
+    /// Not known: any of them.
+    Any,
+    /// These, by their names.
+    Named(BTreeSet<String>),
+    /// None, and nothing else of the namespace: a lab has namespaces of its own.
+    Lab,
+}
+
+impl PathDevices {
+    /// Those by which this machine asks the server, and by which the AuthDNS at an address of this machine is
+    /// asked.
+    pub fn of(server: SocketAddr, auth: Option<IpAddr>) -> Self {
+        let Ok(towards) = device_to(server) else { return Self::Any };
+        let mut names = BTreeSet::from([towards.name]);
+        if let Some(auth) = auth {
+            let Some(device) = device_with(auth) else { return Self::Any };
+            names.insert(device);
+        }
+        Self::Named(names)
+    }
+
+    /// Whether the path may use this device.
+    pub fn uses(&self, device: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Named(names) => names.contains(device),
+            Self::Lab => false,
+        }
+    }
+}
+
+fn device_with(address: IpAddr) -> Option<String> {
+    let all = addresses().ok()?;
+    all.into_iter().find(|assigned| assigned.address == address).map(|assigned| assigned.device)
+}
 
 /// Those with an address in the calling thread's namespace, but for the loopback.
 pub(super) fn devices() -> Vec<NetworkDevice> {

@@ -18,8 +18,8 @@ use record::machine::NetworkDevice;
 
 use super::observe::cpu::{CpuTimes, parse_cpus};
 use super::observe::parse_softnet;
-pub use devices::device_named;
 use devices::devices;
+pub use devices::{PathDevices, device_named};
 pub use facts::facts;
 use files::Files;
 pub use preflight::preflight;

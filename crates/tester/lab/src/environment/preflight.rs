@@ -2,9 +2,9 @@
 
 use record::limits::{FOREIGN_LOAD_WARNING, STEAL_WARNING};
 use record::machine::NetworkDevice;
-use record::preflight::{Fault, Finding, Severity};
+use record::preflight::{Fault, Finding, Severity, subject};
 
-use super::Manifest;
+use super::{Manifest, PathDevices};
 
 /// A receive buffer that holds 100 ms of answers at 50,000 q/s, in octets: the kernel counts about 800 for
 /// each.
@@ -20,9 +20,10 @@ const MEMORY_NEEDED_OCTETS: u64 = 192 << 20;
 /// Clock sources that are read without a system call.
 const FAST_CLOCK_SOURCES: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
 
-/// Judges a machine by its manifest: every rung that could be looked at, in a fixed order.
-pub fn preflight(manifest: &Manifest) -> Vec<Finding> {
-    let rungs: [fn(&Manifest) -> Option<Finding>; 14] = [
+/// Judges a machine by its manifest: every rung that could be looked at, in a fixed order. What the path does
+/// not use is left out.
+pub fn preflight(manifest: &Manifest, path: &PathDevices) -> Vec<Finding> {
+    let of_machine: [fn(&Manifest) -> Option<Finding>; 12] = [
         processors,
         smt,
         governor,
@@ -33,13 +34,15 @@ pub fn preflight(manifest: &Manifest) -> Vec<Finding> {
         ipv6_loopback,
         receive_buffers,
         backlog,
-        port_range,
-        conntrack,
         clock_source,
         kernel_warnings,
     ];
-    let devices = manifest.devices.iter().map(|device| spread(device, manifest.processor.usable.len()));
-    rungs.iter().filter_map(|rung| rung(manifest)).chain(devices).collect()
+    // The namespaces of a lab have settings and tables of their own.
+    let of_namespace: [fn(&Manifest) -> Option<Finding>; 2] = [port_range, conntrack];
+    let of_namespace = of_namespace.iter().filter(|_| *path != PathDevices::Lab);
+    let devices = manifest.devices.iter().filter(|device| path.uses(&device.name));
+    let spread = devices.map(|device| spread(device, manifest.processor.usable.len()));
+    of_machine.iter().chain(of_namespace).filter_map(|rung| rung(manifest)).chain(spread).collect()
 }
 
 fn processors(manifest: &Manifest) -> Option<Finding> {
@@ -87,7 +90,7 @@ fn foreign_load(manifest: &Manifest) -> Option<Finding> {
     let remedy = "end other programs (top shows them)";
     let fault =
         (load.busy_pct > FOREIGN_LOAD_WARNING.value).then(|| Fault::new(Severity::Warning, cost, remedy));
-    (load.sample_s > 0.0).then(|| Finding::new("other load", evidence, fault))
+    (load.sample_s > 0.0).then(|| Finding::new(subject::OTHER_LOAD, evidence, fault))
 }
 
 fn steal(manifest: &Manifest) -> Option<Finding> {
@@ -96,7 +99,7 @@ fn steal(manifest: &Manifest) -> Option<Finding> {
     let cost = "stalls of milliseconds become losses that no server caused";
     let remedy = "use a machine with dedicated processors";
     let fault = (load.steal_pct > STEAL_WARNING.value).then(|| Fault::new(Severity::Warning, cost, remedy));
-    manifest.hypervisor.is_some().then(|| Finding::new("steal", evidence, fault))
+    manifest.hypervisor.is_some().then(|| Finding::new(subject::STEAL, evidence, fault))
 }
 
 fn memory(manifest: &Manifest) -> Option<Finding> {
@@ -128,7 +131,7 @@ fn receive_buffers(manifest: &Manifest) -> Option<Finding> {
     let wanted = RECEIVE_BUFFER_WANTED_OCTETS;
     let command = format!("sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}");
     let fault = (limit < wanted).then(|| Fault::mended_by(command, cost));
-    Some(Finding::new("receive buffers", format!("net.core.rmem_max is {limit} octets"), fault))
+    Some(Finding::new(subject::RECEIVE_BUFFERS, format!("net.core.rmem_max is {limit} octets"), fault))
 }
 
 /// Nobody counts for whom the packets were that did not fit.
@@ -141,7 +144,7 @@ fn backlog(manifest: &Manifest) -> Option<Finding> {
     let command =
         format!("sysctl -w net.core.netdev_max_backlog={}", limit.max(BACKLOG_STEP).saturating_mul(10));
     let fault = (drops > 0).then(|| Fault::mended_by(command, cost));
-    Some(Finding::new("backlog", evidence, fault))
+    Some(Finding::new(subject::BACKLOG, evidence, fault))
 }
 
 fn port_range(manifest: &Manifest) -> Option<Finding> {
@@ -180,7 +183,7 @@ fn kernel_warnings(manifest: &Manifest) -> Option<Finding> {
     let last = manifest.kernel_warnings.last()?;
     let evidence = format!("{} that may matter, the last: {last}", manifest.kernel_warnings.len());
     let fault = Fault::new(Severity::Warning, "the machine did not do all that it was asked", "see dmesg");
-    Some(Finding::new("kernel warnings", evidence, Some(fault)))
+    Some(Finding::new(subject::KERNEL_WARNINGS, evidence, Some(fault)))
 }
 
 /// How a device spreads what comes in over so many processors.
@@ -258,13 +261,13 @@ mod tests {
     }
 
     fn faults(manifest: &Manifest) -> Vec<(String, Severity)> {
-        let findings = preflight(manifest).into_iter();
+        let findings = preflight(manifest, &PathDevices::Any).into_iter();
         findings.filter(|f| f.severity > Severity::Ok).map(|f| (f.what, f.severity)).collect()
     }
 
     #[test]
     fn a_fit_machine_has_fourteen_rungs_and_no_fault() {
-        assert_eq!(preflight(&fit()).len(), 14);
+        assert_eq!(preflight(&fit(), &PathDevices::Any).len(), 14);
         assert_eq!(faults(&fit()), []);
     }
 
@@ -294,9 +297,28 @@ mod tests {
             let mut manifest = fit();
             change(&mut manifest);
             assert_eq!(faults(&manifest), [(what.to_owned(), severity)]);
-            let finding = preflight(&manifest).into_iter().find(|finding| finding.what == what).unwrap();
+            let finding = preflight(&manifest, &PathDevices::Any)
+                .into_iter()
+                .find(|finding| finding.what == what)
+                .unwrap();
             assert!(!finding.cost.is_empty() && !finding.remedy.is_empty(), "{what}");
         }
+    }
+
+    #[test]
+    fn what_the_path_does_not_use_is_no_finding() {
+        let mut manifest = fit();
+        manifest.devices[0].rx_queues = Some(1);
+        manifest.network.conntrack_entries = Some(9);
+        let faults = |path: &PathDevices| {
+            let findings = preflight(&manifest, path).into_iter();
+            findings.filter(|found| found.severity > Severity::Ok).map(|found| found.what).collect::<Vec<_>>()
+        };
+        let named = |name: &str| PathDevices::Named([name.to_owned()].into());
+        assert_eq!(faults(&PathDevices::Any), ["connection tracking", "device eth0"]);
+        assert_eq!(faults(&named("eth0")), ["connection tracking", "device eth0"]);
+        assert_eq!(faults(&named("eth1")), ["connection tracking"]);
+        assert_eq!(faults(&PathDevices::Lab), Vec::<String>::new());
     }
 
     #[test]
@@ -305,7 +327,7 @@ mod tests {
             let mut manifest = fit();
             manifest.devices[0] =
                 NetworkDevice { rx_queues: Some(1), rx_queues_max, ..manifest.devices[0].clone() };
-            preflight(&manifest).pop().map(|device| device.remedy).unwrap_or_default()
+            preflight(&manifest, &PathDevices::Any).pop().map(|device| device.remedy).unwrap_or_default()
         };
         assert_eq!(remedy(None), "ethtool -L eth0 combined 4");
         assert_eq!(remedy(Some(2)), "ethtool -L eth0 combined 2");
@@ -314,7 +336,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_not_judged() {
-        let findings = preflight(&Manifest::default());
+        let findings = preflight(&Manifest::default(), &PathDevices::Any);
         let seen: Vec<_> = findings.iter().map(|finding| finding.what.as_str()).collect();
         assert_eq!(seen, ["processors", "IPv6 loopback", "connection tracking"]);
         let record = record::Finding::from(findings[0].clone());

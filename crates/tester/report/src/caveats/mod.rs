@@ -1,11 +1,15 @@
-//! Warnings that the reader must know before trusting the numbers.
+//! What the reader must know before trusting the rate, and what each does to the rate.
 
-use record::{Finding, Outcome, Results, Severity, State, Validity};
+mod effect;
+mod machine;
+
+use record::{Outcome, Results, Severity, State, Trial, Validity};
 
 use super::bounds::inflation;
-use super::held::{held, lost_at};
+use super::held::{held, lost_at, lost_at_or_below};
 use super::select::{Phase, Tally, every_trial};
-use super::words::{ended_by_voids, upper_first};
+use super::words::{at_ceiling, upper_first};
+pub(crate) use effect::Effect;
 use record::number::{plural, rate_of, seconds};
 
 /// RFC 8219 9: a trial SHOULD last at least this long, in seconds.
@@ -15,22 +19,23 @@ const REPETITIONS: usize = 20;
 /// RFC 8219 9: no longer timeout SHOULD be used, in seconds.
 const TIMEOUT_S: f64 = 1.0;
 
-/// Findings of the environment that are shown with the verdict.
-const FINDINGS: usize = 3;
+/// Caveats that the end of a measurement prints.
+const REMARKS: usize = 3;
 
 /// Something the reader must know before believing the numbers.
 pub(crate) struct Caveat {
     pub severity: Severity,
+    pub effect: Effect,
     pub title: String,
     /// What it means, in a sentence or two.
     pub text: String,
 }
 
-fn caveat(severity: Severity, title: impl Into<String>, text: impl Into<String>) -> Caveat {
-    Caveat { severity, title: title.into(), text: text.into() }
+fn caveat(severity: Severity, effect: Effect, title: impl Into<String>, text: impl Into<String>) -> Caveat {
+    Caveat { severity, effect, title: title.into(), text: text.into() }
 }
 
-/// Everything the reader must know, worst first.
+/// Everything the reader must know, in the order of what it does to the rate.
 pub(crate) fn caveats(results: &Results) -> Vec<Caveat> {
     let mut all = Vec::new();
     all.extend(state_caveat(results));
@@ -40,36 +45,42 @@ pub(crate) fn caveats(results: &Results) -> Vec<Caveat> {
     all.extend(cache_caveat(results));
     all.extend(trust_caveats(results));
     all.extend(deviation_caveat(results));
-    all.extend(finding_caveats(results));
-    all.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    all.extend(machine::caveats(results));
+    all.sort_by(|a, b| b.effect.total_cmp(&a.effect).then(b.severity.cmp(&a.severity)));
     all
 }
 
+/// Of these what is printed at the end of a measurement: what bears on the rate most. Without a rate the
+/// verdict alone says how the measurement ended.
+pub(crate) fn remarks(results: &Results) -> Vec<Caveat> {
+    let all = caveats(results).into_iter().filter(|caveat| caveat.effect != Effect::None);
+    if results.summary.is_some() { all.take(REMARKS).collect() } else { Vec::new() }
+}
+
+/// More runs can only lower the lowest rate.
 fn state_caveat(results: &Results) -> Option<Caveat> {
     let done = results.runs.iter().filter(|run| run.complete).count();
-    let came = format!(
-        "{} of {} were completed",
-        done,
-        plural(results.settings.repetitions as usize, "run", "runs")
-    );
-    match &results.state {
-        State::Complete => None,
-        State::Running => {
-            let text = format!(
+    let planned = plural(results.settings.repetitions as usize, "run", "runs");
+    let came = format!("{done} of {planned} were completed");
+    let (severity, title, text) = match &results.state {
+        State::Complete => return None,
+        State::Running => (
+            Severity::Warning,
+            "Not finished",
+            format!(
                 "The measurement still runs, or it crashed; {came}. The numbers are what is known so far."
-            );
-            Some(caveat(Severity::Warning, "Not finished", text))
-        }
-        State::Interrupted => {
-            let text = format!(
-                "The measurement was interrupted; {came}. The numbers are what was measured until then."
-            );
-            Some(caveat(Severity::Warning, "Interrupted", text))
-        }
+            ),
+        ),
+        State::Interrupted => (
+            Severity::Warning,
+            "Interrupted",
+            format!("The measurement was interrupted; {came}. The numbers are what was measured until then."),
+        ),
         State::Failed(reason) => {
-            Some(caveat(Severity::Fatal, "Failed", format!("{}; {came}.", reason.trim_end_matches('.'))))
+            (Severity::Fatal, "Failed", format!("{}; {came}.", reason.trim_end_matches('.')))
         }
-    }
+    };
+    Some(caveat(severity, Effect::Bound, title, text))
 }
 
 fn selftest_caveat(results: &Results) -> Option<Caveat> {
@@ -77,6 +88,7 @@ fn selftest_caveat(results: &Results) -> Option<Caveat> {
         Some(test) if test.passed => None,
         Some(test) if test.certified_qps > 0 => Some(caveat(
             Severity::Fatal,
+            Effect::Worthless,
             "Self-test not passed",
             format!(
                 "The Tester did not reach the {} that it needs for the highest rate of the search. It is fit to measure \
@@ -87,6 +99,7 @@ fn selftest_caveat(results: &Results) -> Option<Caveat> {
         )),
         Some(test) => Some(caveat(
             Severity::Fatal,
+            Effect::Worthless,
             "Self-test not passed",
             format!(
                 "The Tester did not reach the {} that it needs: no rate here can be trusted.",
@@ -96,6 +109,7 @@ fn selftest_caveat(results: &Results) -> Option<Caveat> {
         None if results.runs.is_empty() => None,
         None => Some(caveat(
             Severity::Warning,
+            Effect::Unknown,
             "No self-test",
             "RFC 8219 9.2.1 asks for a self-test before any rate is measured: the Tester may be the limit.",
         )),
@@ -117,7 +131,8 @@ fn cache_caveat(results: &Results) -> Option<Caveat> {
             "At least {seen:.2} queries came to the AuthDNS for each query, where {expected:.2} were expected: the server \
              did not answer the cached share from a cache."
         );
-        caveat(Severity::Warning, "Not cached", text)
+        let effect = Effect::of_percent((seen / expected - 1.0) * 100.0);
+        caveat(Severity::Warning, effect, "Not cached", text)
     })
 }
 
@@ -125,13 +140,14 @@ fn ceiling_caveat(results: &Results) -> Option<Caveat> {
     let hit = results.runs.iter().filter(|run| run.at_ceiling).count();
     let certified = results.selftest.as_ref().map_or(0, |test| test.certified_qps);
     let beyond = results.runs.iter().filter(|run| certified > 0 && run.qps > certified).count();
-    if hit > 0 {
+    // Where all were, the verdict says so.
+    if hit > 0 && !at_ceiling(results) {
         let text = format!(
             "{} passed at the highest rate that the search may try ({}): the true rate may be higher.",
             plural(hit, "run", "runs"),
             rate_of(results.settings.rate_range_qps[1])
         );
-        return Some(caveat(Severity::Warning, "At the ceiling", text));
+        return Some(caveat(Severity::Warning, Effect::Bound, "At the ceiling", text));
     }
     (beyond > 0).then(|| {
         let text = format!(
@@ -139,16 +155,13 @@ fn ceiling_caveat(results: &Results) -> Option<Caveat> {
             plural(beyond, "run", "runs"),
             rate_of(certified)
         );
-        caveat(Severity::Fatal, "Beyond the certificate", text)
+        caveat(Severity::Fatal, Effect::Worthless, "Beyond the certificate", text)
     })
 }
 
 /// What the trials say against the rate.
 fn rate_caveats(results: &Results) -> Vec<Caveat> {
     let mut all = Vec::new();
-    if let Some(text) = ended_by_voids(results) {
-        all.push(caveat(Severity::Warning, "Void trials ended a search", text));
-    }
     let Some(rate_qps) = results.summary.as_ref().map(|summary| summary.p1) else { return all };
     let held = held(results, rate_qps);
     if let Some(lowest_qps) = held.lowest_lost_qps() {
@@ -161,14 +174,18 @@ fn rate_caveats(results: &Results) -> Vec<Caveat> {
             held.losses(lost_at),
             rate_of(lowest_qps)
         );
-        all.push(caveat(Severity::Warning, "Queries were lost at or below the rate", text));
+        // By that rule the search would have stopped at least its width below.
+        let width_qps = results.summary.as_ref().map_or(0, |summary| summary.stop_width_qps);
+        let too_high_qps = rate_qps.saturating_sub(lowest_qps).saturating_add(width_qps);
+        let effect = Effect::of_percent(too_high_qps as f64 / rate_qps.max(1) as f64 * 100.0);
+        all.push(caveat(Severity::Warning, effect, "Queries were lost at or below the rate", text));
     }
     if let Some(found) = inflation(results, rate_qps).filter(|found| found.matters(results)) {
         let text = format!(
             "{} A server with a queue answers the queries that wait in the queue in that time.",
             found.words()
         );
-        all.push(caveat(Severity::Warning, "Short trials", text));
+        all.push(caveat(Severity::Warning, Effect::Percent(found.pct), "Short trials", text));
     }
     all
 }
@@ -180,25 +197,36 @@ fn trust_caveats(results: &Results) -> Vec<Caveat> {
         Tally::of(trials.iter().filter(|entry| entry.phase == Phase::Search).map(|entry| entry.trial));
     if tally.void * 4 > tally.total() {
         let text = "The Tester or other load disturbed too many trials: use a quieter machine, or a lower --max-rate.";
-        all.push(caveat(Severity::Warning, format!("{} of {} trials void", tally.void, tally.total()), text));
+        let title = format!("{} of {} trials void", tally.void, tally.total());
+        all.push(caveat(Severity::Warning, Effect::Unknown, title, text));
     }
     if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.outcome != Outcome::Pass) {
         let why = trial.void.as_deref().unwrap_or("the server left queries unanswered although it had time");
         let text = format!("At {}: {}.", rate_of(trial.rate_qps), why.trim_end_matches('.'));
-        all.push(caveat(Severity::Warning, "The latency trial did not pass", text));
+        all.push(caveat(Severity::Warning, Effect::None, "The latency trial did not pass", text));
     }
     let inversions: u64 = results.runs.iter().map(|run| u64::from(run.loss_inversions)).sum();
     if inversions > 0 {
         let text = "A trial failed at a rate at which another passed, or below: losses came and went, so the rate is uncertain.";
+        // What was lost at or below the rate says more.
+        let is_said = lost_at_or_below(results).is_some();
+        let effect = if is_said { Effect::None } else { Effect::Unknown };
         all.push(caveat(
             Severity::Info,
+            effect,
             plural(inversions as usize, "loss inversion", "loss inversions"),
             text,
         ));
     }
     if results.settings.validity == Validity::Compat {
         let text = "Any NOERROR answer with a record counted as valid, right or wrong, as in dns64perf++.";
-        all.push(caveat(Severity::Info, "Compatible validity", text));
+        let wrong = |trial: &Trial| {
+            trial.valid_compat.saturating_sub(trial.valid) as f64 / trial.scheduled.max(1) as f64
+        };
+        let trials =
+            results.runs.iter().flat_map(|run| &run.trials).filter(|trial| trial.outcome == Outcome::Pass);
+        let effect = Effect::of_percent(trials.map(wrong).fold(0.0, f64::max) * 100.0);
+        all.push(caveat(Severity::Info, effect, "Compatible validity", text));
     }
     all
 }
@@ -212,29 +240,10 @@ fn deviation_caveat(results: &Results) -> Option<Caveat> {
     };
     let clauses: Vec<String> = short_of.into_iter().map(|(_, clause)| clause).collect();
     let text = format!("{}. Take the result as an estimate.", upper_first(&clauses.join("; ")));
-    Some(caveat(Severity::Warning, title, text))
-}
-
-/// What is wrong with the machine: the worst by name, the rest by number.
-fn finding_caveats(results: &Results) -> Vec<Caveat> {
-    let bad = |finding: &&Finding| finding.severity != Severity::Info;
-    let mut bad: Vec<&Finding> = results.environment.findings.iter().filter(bad).collect();
-    bad.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    let named = bad.iter().take(FINDINGS).map(|finding| {
-        let remedy = if finding.remedy.is_empty() { "" } else { ". Remedy: " };
-        let text = format!("{}{remedy}{}", finding.evidence.trim_end_matches('.'), finding.remedy);
-        caveat(finding.severity, finding.what.trim_end_matches('.'), text.trim_start_matches(". "))
-    });
-    let mut all: Vec<Caveat> = named.collect();
-    if bad.len() > FINDINGS {
-        let more = format!("{} more", plural(bad.len() - FINDINGS, "finding", "findings"));
-        all.push(caveat(
-            Severity::Warning,
-            more,
-            "The machine may disturb a measurement; see the environment.",
-        ));
-    }
-    all
+    // How much few and short trials leave open shows in how far the runs differ.
+    let spread = results.summary.as_ref().filter(|summary| summary.n > 1);
+    let effect = spread.map_or(Effect::Unknown, |summary| Effect::Percent(summary.dispersion_pct));
+    Some(caveat(Severity::Warning, effect, title, text))
 }
 
 /// Where the measurement asks less than RFC 8219 does, in short clauses.
