@@ -18,6 +18,7 @@ mod preflight;
 mod running;
 mod selftest;
 mod trial;
+mod two_hosts;
 mod workload;
 
 use running::{sextant, stderr};

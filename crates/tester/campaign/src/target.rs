@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use authdns::{Authority, Zone, ZoneConfig};
+use authdns::{Authority, Io, Zone, ZoneConfig};
 use engine::pacer::Model;
 use engine::trial::Validity;
 use engine::verdict::Limits;
@@ -38,6 +38,13 @@ pub struct Auth {
     pub authority: Authority,
     /// The Measurer's first thread does its work during trials; otherwise it has threads of its own.
     pub hosted: bool,
+}
+
+impl Auth {
+    /// Its back-end, and whether it is hosted.
+    pub fn way(&self) -> (Io, bool) {
+        (self.authority.io(), self.hosted)
+    }
 }
 
 /// The zone of the self-test: every name of the target has a AAAA record, the one that the target expects.

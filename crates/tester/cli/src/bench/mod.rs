@@ -18,9 +18,11 @@ use super::outputs::OutputArgs;
 use super::site::{LoopbackSetup, SiteArgs};
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::Failure;
-use crate::options::{QueryArgs, TesterArgs};
+use crate::options::{Io, QueryArgs, TesterArgs};
 use campaign::certificate::{Conditions, Stored};
-use campaign::{Loopback, PathChoice, Plan, SECOND_NS, Server, Site, Target, Tester, empty_results};
+use campaign::{
+    Loopback, PathChoice, Plan, Progress, SECOND_NS, Server, Site, Target, Tester, empty_results,
+};
 use lab::environment::{Manifest, PathDevices, preflight};
 use lab::peers::{self, RunningPeer};
 use servers::{ServerArgs, Servers, Setup};
@@ -77,15 +79,14 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let name = args.server.name()?;
     let store = args.search.store(name)?;
     let discard = |_: &Failure| store.discard();
-    let stage = args.site().and_then(|site| site.stage(&args.tester, &mut tester, &target));
-    let stage = stage.inspect(|stage| stage.say_notes(&progress));
     // In this order: the site goes after all that is at it.
-    let LoopbackSetup { site, looped, .. } = stage.inspect_err(discard)?;
+    let (site, looped) = args.stage(&mut tester, &target, &progress).inspect_err(discard)?;
     if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
         plan.range_qps[1] = kernel_max_rate_qps(&target, plan.trial_ns).max(plan.range_qps[0]);
     }
     let setup = Setup { server: &args.server, query: &args.query, auth_threads: args.site.auth_threads };
-    let servers = Servers::start(&setup, &site, &tester, &looped.auth).inspect_err(discard)?;
+    let answers = looped.as_ref().map_or((args.site.auth_io, false), |looped| looped.auth.way());
+    let servers = Servers::start(&setup, &site, &tester, answers).inspect_err(discard)?;
     tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     let target = Target { server: servers.server, pid: servers.pid().or(args.server.pid), ..target };
     let shown = format!("{} {}", servers.dut.name, servers.dut.version).trim_end().to_owned();
@@ -98,7 +99,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     results.settings.auth = servers.auth_in_words();
     results.settings.path = if args.server.dut.is_none() { site.to_string() } else { String::new() };
     let path = servers.path_devices(&site);
-    let certificate = args.certificate(&site, &tester, &looped, &plan, &results.settings);
+    let certificate =
+        args.certificate(&site, (&tester, &target), looped.as_ref(), (&plan, &results.settings));
     let Servers { auth, mut running, .. } = servers;
     let mut alive =
         || running.as_mut().map_or(Ok(()), |peer| peer.check_alive().map_err(|died| died.to_string()));
@@ -110,7 +112,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
             tester,
             target,
             auth,
-            selftest: Some(looped),
+            selftest: looped,
             certificate,
             progress,
             alive: &mut alive,
@@ -172,14 +174,51 @@ impl BenchArgs {
     fn certificate(
         &self,
         site: &Site,
-        tester: &Tester,
-        looped: &Loopback,
-        plan: &Plan,
-        settings: &Settings,
+        (tester, target): (&Tester, &Target),
+        looped: Option<&Loopback>,
+        (plan, settings): (&Plan, &Settings),
     ) -> Option<Result<Stored, String>> {
-        let auth = Some((&looped.auth, self.site.auth_threads.unwrap_or(1)));
-        let conditions = Conditions::now(Some(site), tester, &looped.target, auth, settings);
+        let conditions = match looped {
+            Some(Loopback { auth, target, .. }) => {
+                let auth = Some((auth, self.site.auth_threads.unwrap_or(1)));
+                Conditions::now(Some(site), tester, target, auth, settings)
+            }
+            None => Conditions::now(None, tester, target, None, settings),
+        };
         (!self.full_selftest).then(|| self.certificates.fitting(conditions, plan))
+    }
+
+    /// The site, and the Tester looped back there. Where the Tester reaches a server of the user's past the
+    /// kernel's network stack, no path of this machine leads it back to itself: a certificate stands for the
+    /// self-test, as in a search.
+    fn stage(
+        &self,
+        tester: &mut Tester,
+        target: &Target,
+        progress: &Progress,
+    ) -> Result<(Site, Option<Loopback>), Failure> {
+        let site = self.site()?;
+        let Some(server) = self.server.dut.filter(|_| self.is_past_the_stack()) else {
+            let setup = site.stage(&self.tester, tester, target)?;
+            setup.say_notes(progress);
+            let LoopbackSetup { site, looped, .. } = setup;
+            return Ok((site, Some(looped)));
+        };
+        if self.site.auth_threads == Some(0) {
+            return Err(Failure::new(EXIT_USAGE, "--auth-threads 0 is for sockets on both sides"));
+        }
+        if self.full_selftest {
+            let message = "--full-selftest: with --dut past the network stack the self-test is a command of its own \
+                           (sextant selftest --server)";
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
+        tester.io(&Target { server, ..target.clone() })?;
+        Ok((Site::Loopback, None))
+    }
+
+    fn is_past_the_stack(&self) -> bool {
+        matches!(self.tester.io.io, Io::Xdp | Io::Kernel)
+            || matches!(self.site.auth_io, authdns::Io::Xdp | authdns::Io::Kernel)
     }
 
     /// A server of the user's is on this machine or beyond, and so is an AuthDNS at an address of the user's

@@ -88,11 +88,15 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts them; the AuthDNS works as that of the self-test does.
-    pub fn start(args: &Setup<'_>, site: &Site, tester: &Tester, looped: &Auth) -> Result<Self, Failure> {
+    /// Starts them; the AuthDNS answers by this back-end, in the Measurer's thread if it is hosted.
+    pub fn start(
+        args: &Setup<'_>,
+        site: &Site,
+        tester: &Tester,
+        (io, hosted): (Io, bool),
+    ) -> Result<Self, Failure> {
         let unfit = |error: io::Error| Failure::new(EXIT_UNFIT, error);
         let usable = sys::cpu::available();
-        let (io, hosted) = (looped.authority.io(), looped.hosted);
         let mut free: Vec<usize> = usable.iter().copied().filter(|cpu| !tester.cpus.contains(cpu)).collect();
         if let Some(name) = &args.server.authoritative {
             return Self::start_authoritative(name, args, site, (tester, &free));

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::{EXIT_UNFIT, EXIT_USAGE};
 use authdns::ZoneConfig;
 use campaign::{Target, Tester};
-pub(crate) use io::IoArgs;
+pub(crate) use io::{Io, IoArgs};
 pub(crate) use workload::WorkloadArgs;
 
 /// What to ask, and what to expect.

@@ -4,16 +4,15 @@ use std::io::{self, BufRead};
 use std::process::{Command, ExitCode, Stdio};
 
 use super::super::EXIT_UNFIT;
-use super::{exit_code, in_words, print_findings};
+use super::{PreflightArgs, exit_code, in_words, print_findings};
 use crate::failure::Failure;
-use lab::environment::{Manifest, PathDevices, preflight};
 use record::preflight::{Finding, Severity};
 
 /// Asks for each finding that has a command, runs those that are wanted, and judges the machine anew.
 ///
 /// # Errors
 /// Standard input or output is gone.
-pub fn run(findings: &[Finding]) -> Result<ExitCode, Failure> {
+pub fn run(args: &PreflightArgs, findings: &[Finding]) -> Result<ExitCode, Failure> {
     let mut mended = 0;
     let mendable = findings.iter().filter(|finding| finding.is_command && finding.severity > Severity::Ok);
     for finding in mendable {
@@ -31,7 +30,7 @@ pub fn run(findings: &[Finding]) -> Result<ExitCode, Failure> {
         eprintln!("nothing was changed");
         return Ok(exit_code(findings));
     }
-    let again = preflight(&Manifest::take(), &PathDevices::Any);
+    let (_, again) = args.examine()?;
     eprintln!("changed until the next boot; this is how it is now:");
     print_findings(&again)?;
     Ok(exit_code(&again))

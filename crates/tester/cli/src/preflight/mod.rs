@@ -12,7 +12,7 @@ use clap::Args;
 use super::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::{Failure, print, print_json};
 use campaign::Store;
-use lab::environment::{Manifest, PathDevices, preflight};
+use lab::environment::{Manifest, PathDevices, device_named, preflight};
 use ladder::LadderArgs;
 use record::ladder::Record;
 use record::preflight::{Finding, Severity};
@@ -23,6 +23,8 @@ use record::preflight::{Finding, Severity};
 Examples:
   sextant preflight
       examines the machine; nothing is sent
+  sextant preflight --device eth1 --device eth2
+      the machine and the two ports of a Tester or a server, and no other device (docs/two-hosts.md)
   sextant preflight --fix
       the same, then runs commands that correct findings, each after a confirmation
   sextant preflight --ladder
@@ -32,6 +34,10 @@ Examples:
       the same towards another machine, on which 'sextant echo --listen [::]:53 --threads 8' runs
 Exit codes: 0 fit, 1 something should be corrected, 3 nothing can be measured here")]
 pub struct PreflightArgs {
+    /// Examine this device and no other, also without an address; several with several options
+    /// [default: all devices with an address]
+    #[arg(long, value_name = "DEVICE")]
+    device: Vec<String>,
     /// Also measure with a reflector, for about 15 seconds
     #[arg(long)]
     ladder: bool,
@@ -58,6 +64,23 @@ impl PreflightArgs {
         let message = "without --ladder preflight measures nothing: add it";
         self.ladder.then(|| self.climb.forecast()).ok_or_else(|| Failure::new(EXIT_USAGE, message))
     }
+
+    /// The machine as it is now, and what is wrong with it and with the devices that were asked for.
+    fn examine(&self) -> Result<(Manifest, Vec<Finding>), Failure> {
+        let mut manifest = Manifest::take();
+        for name in &self.device {
+            if manifest.devices.iter().all(|device| device.name != *name) {
+                let message = format!("--device: this network namespace has no device '{name}'");
+                manifest.devices.push(device_named(name).ok_or_else(|| Failure::new(EXIT_USAGE, message))?);
+            }
+        }
+        let path = match self.device.as_slice() {
+            [] => PathDevices::Any,
+            names => PathDevices::Named(names.iter().cloned().collect()),
+        };
+        let findings = preflight(&manifest, &path);
+        Ok((manifest, findings))
+    }
 }
 
 /// Prints the findings; the exit code is 3 if nothing can be measured here, 1 if something should be mended.
@@ -68,10 +91,10 @@ pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
     let unfit = |error: std::io::Error| Failure::new(EXIT_UNFIT, error);
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "preflight", SystemTime::now()));
     let store = store.transpose().map_err(unfit)?;
-    let manifest = Manifest::take();
+    let (manifest, findings) = args.examine().inspect_err(|_| store.iter().for_each(Store::discard))?;
     let climb = args.ladder.then(|| args.climb.climb(args.json)).transpose();
     let climb = climb.inspect_err(|_| store.iter().for_each(Store::discard))?;
-    let record = Record::new(preflight(&manifest, &PathDevices::Any), climb);
+    let record = Record::new(findings, climb);
     if let Some(store) = &store {
         store
             .save_json("ladder.json", &record)
@@ -84,7 +107,7 @@ pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
     }
     print(&record.climb.as_ref().map(ladder::table).unwrap_or_default())?;
     print_findings(&record.findings)?;
-    if args.fix { fix::run(&record.findings) } else { Ok(exit_code(&record.findings)) }
+    if args.fix { fix::run(args, &record.findings) } else { Ok(exit_code(&record.findings)) }
 }
 
 fn exit_code(findings: &[Finding]) -> ExitCode {

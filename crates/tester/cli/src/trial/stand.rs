@@ -84,7 +84,7 @@ impl StandArgs {
             ttl: self.ttl,
         };
         let setup = Setup { server: &server, query, auth_threads: self.site.auth_threads };
-        let servers = Servers::start(&setup, &site, tester, &looped.auth)?;
+        let servers = Servers::start(&setup, &site, tester, looped.auth.way())?;
         tester.alone = servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
         (target.server, target.pid) = (servers.server, servers.pid());
         progress.say(&format!("  asking        {} {}, over {site}", servers.dut.name, servers.dut.version));
