@@ -45,8 +45,10 @@ fn prose(text: &str) -> String {
     let (mut lines, mut is_rendered, mut is_code) = (Vec::new(), false, false);
     for line in text.lines() {
         match line {
-            "<!-- measured: begin -->" | "<!-- limits -->" => is_rendered = true,
-            "<!-- measured: end -->" | "<!-- end of limits -->" => is_rendered = false,
+            "<!-- measured: begin -->" | "<!-- example: begin -->" | "<!-- limits -->" => is_rendered = true,
+            "<!-- measured: end -->" | "<!-- example: end -->" | "<!-- end of limits -->" => {
+                is_rendered = false
+            }
             line if line.starts_with("```") => is_code = !is_code,
             line if is_rendered || is_code || line.starts_with("    ") => lines.push(""),
             line => lines.push(line),

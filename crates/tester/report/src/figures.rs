@@ -41,3 +41,12 @@ pub fn svg_figures(results: &Results) -> Vec<(String, String)> {
     }
     figures
 }
+
+/// The path of the search that stands for all, drawn for a wide page and for a narrow one; nothing without a
+/// search.
+pub fn search_pictures(results: &Results) -> Option<[String; 2]> {
+    let (number, _) = typical_run(results)?;
+    let [wide, narrow] =
+        [Size::Wide, Size::Narrow].map(|size| charts::search(results, number, size).map(|c| c.standalone()));
+    Some([printable(wide?), printable(narrow?)])
+}

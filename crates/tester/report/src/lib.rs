@@ -35,7 +35,7 @@ mod write;
 pub use bounds::{Inflation, inflation};
 pub use clean::one_line;
 pub use csv::trials_csv;
-pub use figures::svg_figures;
+pub use figures::{search_pictures, svg_figures};
 pub use held::{Held, held};
 pub use html::html;
 pub use load::{FILE, LoadError, load};
