@@ -91,7 +91,7 @@ int generator(struct xdp_md *ctx)
         close_window(account, now);
     account->in_window++;
     account->lateness_ns[bucket_of(now - account->due_ns) & (BUCKETS - 1)]++;
-    __u32 place = n & trial.sent_mask;
+    __u32 place = account->first_sent_at + (account->sent & trial.sent_mask);
     __u64 *sent_ns = bpf_map_lookup_elem(&sent_at, &place);
     if (sent_ns)
         *sent_ns = now;

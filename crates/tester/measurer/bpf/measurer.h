@@ -39,6 +39,11 @@ struct parameters {
     __u64 step_rest;
     __u64 rate_qps;
     __u64 lanes;
+    /* Query n is the (n * lane_factor >> lane_shift)th of its lane: n / lanes without a division. */
+    __u64 lane_factor;
+    __u64 lane_shift;
+    /* Words that hold a bit for each query of a lane; whole cache lines, so that lanes share none. */
+    __u64 lane_words;
     __u64 queries;
     __u64 timeout_ns;
     /* Number n asks for the name of address `network` | ((first_name + n * agents) & name_mask). */
@@ -61,7 +66,7 @@ struct parameters {
     __u64 high_shift;
     __u64 low_shift;
     __u64 low_mask;
-    /* The entries of the ring of sending times, a power of two, less one. */
+    /* The entries of a lane's ring of sending times, a power of two, less one. */
     __u64 sent_mask;
     /* How long ago the oldest of them was due, in ns. */
     __u64 sent_span_ns;
@@ -112,7 +117,9 @@ struct account {
     /* A reading of the clock, and how many more queries it may serve. */
     __u64 clock_ns;
     __u64 clock_uses;
-    /* Of the generator. */
+    /* Where the lane's ring of sending times begins. */
+    __u64 first_sent_at;
+    /* Of the generator; also the number of the next query among those of the lane. */
     __u64 sent;
     /* Of the sink. */
     __u64 answered;
@@ -125,7 +132,7 @@ struct account {
     __u64 compat;
     /* Frames left to the stack. */
     __u64 passed;
-    __u64 padding[12];
+    __u64 padding[11];
     /* Of all first answers, and of those that failed by it. */
     __u64 rcodes[16];
     __u64 failed_rcodes[16];
@@ -145,13 +152,25 @@ struct account {
 
 /* One for each processor. */
 SHARED_ARRAY(accounts, struct account);
-/* A bit for each query: it has been answered; its answer was no valid one. */
+/* A bit for each query, those of a lane side by side: it has been answered; its answer was no valid one. */
 SHARED_ARRAY(answered, __u64);
 SHARED_ARRAY(failed, __u64);
 /* Queries sent in each ms of the schedule; the last entry holds all that came after. */
 SHARED_ARRAY(windows, __u64);
-/* When the latest queries were sent, in ns. */
+/* When the latest queries of each lane were sent, in ns. */
 SHARED_ARRAY(sent_at, __u64);
+
+/* Whose query number n is, and which of the lane's queries. */
+struct lane_query {
+    __u64 lane;
+    __u64 index;
+};
+
+static __always_inline struct lane_query lane_query_of(__u64 n)
+{
+    __u64 index = n * trial.lane_factor >> trial.lane_shift;
+    return (struct lane_query){.lane = n - index * trial.lanes, .index = index};
+}
 
 static __always_inline struct account *own_account(void)
 {

@@ -169,7 +169,8 @@ static __always_inline int is_expected(const __u8 *frame, const void *end, const
 /* How long query n has been away since it was sent. */
 static __always_inline __u64 since_sending(__u64 n, __u64 due, __u64 now)
 {
-    __u32 place = n & trial.sent_mask;
+    struct lane_query query = lane_query_of(n);
+    __u32 place = query.lane * (trial.sent_mask + 1) + (query.index & trial.sent_mask);
     __u64 *sent_ns = bpf_map_lookup_elem(&sent_at, &place);
     __u64 lateness = sent_ns ? *sent_ns - due : 0, since = now - due;
     /* A later query has taken the place if that was longer ago than the ring remembers. */
@@ -206,19 +207,26 @@ static __always_inline int hand_over(struct xdp_md *ctx, __u32 octets, __u64 n, 
     return 0;
 }
 
+/* The word that has the bit of a query. */
+static __always_inline __u64 *word_of(void *bits, struct lane_query query)
+{
+    __u32 word = query.lane * trial.lane_words + (query.index >> 6);
+    return bpf_map_lookup_elem(bits, &word);
+}
+
 static __always_inline void mark(void *bits, __u64 n)
 {
-    __u32 word = n >> 6;
-    __u64 *place = bpf_map_lookup_elem(bits, &word);
+    struct lane_query query = lane_query_of(n);
+    __u64 *place = word_of(bits, query);
     if (place)
-        __sync_fetch_and_or(place, 1ULL << (n & 63));
+        __sync_fetch_and_or(place, 1ULL << (query.index & 63));
 }
 
 /* Marks query n as answered; 0 if it was so already. */
 static __always_inline int is_first(__u64 n)
 {
-    __u32 word = n >> 6;
-    __u64 bit = 1ULL << (n & 63), *place = bpf_map_lookup_elem(&answered, &word);
+    struct lane_query query = lane_query_of(n);
+    __u64 bit = 1ULL << (query.index & 63), *place = word_of(&answered, query);
     return place && !(__sync_fetch_and_or(place, bit) & bit);
 }
 

@@ -22,16 +22,17 @@ mod word {
     pub const WINDOW: usize = 5;
     pub const WINDOW_END_NS: usize = 6;
     pub const IN_WINDOW: usize = 7;
-    pub const SENT: usize = 10;
-    pub const ANSWERED: usize = 11;
-    pub const LATE: usize = 12;
-    pub const DUPLICATES: usize = 13;
-    pub const UNEXPECTED: usize = 14;
-    pub const OVERFLOW: usize = 15;
-    pub const UNREADABLE: usize = 16;
-    pub const DOUBTFUL: usize = 17;
-    pub const COMPAT: usize = 18;
-    pub const PASSED: usize = 19;
+    pub const FIRST_SENT_AT: usize = 10;
+    pub const SENT: usize = 11;
+    pub const ANSWERED: usize = 12;
+    pub const LATE: usize = 13;
+    pub const DUPLICATES: usize = 14;
+    pub const UNEXPECTED: usize = 15;
+    pub const OVERFLOW: usize = 16;
+    pub const UNREADABLE: usize = 17;
+    pub const DOUBTFUL: usize = 18;
+    pub const COMPAT: usize = 19;
+    pub const PASSED: usize = 20;
     pub const RCODES: usize = 32;
     pub const FAILED_RCODES: usize = RCODES + 16;
     pub const LATENESS: usize = FAILED_RCODES + 16;
@@ -58,6 +59,40 @@ pub(super) struct Accounts {
     windows: Shared,
     processors: usize,
     queries: u64,
+    bits: BitPlaces,
+    /// Entries of a lane's ring of sending times.
+    sent_of_lane: u64,
+}
+
+/// Where the bits of queries stand: those of each lane side by side, from a cache line of their own on.
+#[derive(Clone, Copy, Debug)]
+struct BitPlaces {
+    lanes: u64,
+    lane_words: u64,
+}
+
+impl BitPlaces {
+    /// The word with the bit of query `n`, and the bit.
+    fn of(self, n: u64) -> (u64, u64) {
+        let (lane, index) = (n % self.lanes, n / self.lanes);
+        (lane * self.lane_words + index / 64, 1 << (index % 64))
+    }
+
+    /// The words with the bits of these queries, and which bits of them these are.
+    fn among(self, numbers: &Range<u64>) -> impl Iterator<Item = (u64, u64)> {
+        let (Self { lanes, lane_words }, Range { start, end }) = (self, numbers.clone());
+        (0..lanes).flat_map(move |lane| {
+            // The lane's queries below a number.
+            let below = |n: u64| n.saturating_sub(lane).div_ceil(lanes);
+            let (start, end) = (below(start), below(end));
+            (start / 64..end.div_ceil(64)).map(move |word| {
+                let from = start.saturating_sub(word * 64);
+                let beyond = (word * 64 + 64).saturating_sub(end);
+                let within = u64::MAX << from & u64::MAX.checked_shr(beyond as u32).unwrap_or(0);
+                (lane * lane_words + word, within)
+            })
+        })
+    }
 }
 
 /// The sizes of the maps for a trial.
@@ -73,9 +108,9 @@ impl Sizes {
     pub(super) fn of(parameters: &Parameters, processors: usize) -> Self {
         Self {
             processors,
-            bit_words: parameters.queries.div_ceil(64).max(1) as usize,
+            bit_words: (parameters.lanes * parameters.lane_words) as usize,
             windows: parameters.windows as usize,
-            sent: parameters.sent_mask as usize + 1,
+            sent: (parameters.lanes * (parameters.sent_mask + 1)) as usize,
         }
     }
 
@@ -106,6 +141,8 @@ impl Accounts {
             windows: share("windows", sizes.windows)?,
             processors: sizes.processors,
             queries: parameters.queries,
+            bits: BitPlaces { lanes: parameters.lanes, lane_words: parameters.lane_words },
+            sent_of_lane: parameters.sent_mask + 1,
         };
         accounts.set_start(NOT_STARTED_NS);
         Ok(accounts)
@@ -118,6 +155,7 @@ impl Accounts {
             self.set(processor, word::NEXT, lane as u64);
             self.set(processor, word::DUE_NS, schedule.due_ns(lane as u64));
             self.set(processor, word::DUE_REST, rest_of(schedule, lane as u64));
+            self.set(processor, word::FIRST_SENT_AT, lane as u64 * self.sent_of_lane);
             self.set(processor, word::WINDOW, 0);
             self.set(processor, word::WINDOW_END_NS, schedule.start_ns + MS_NS);
             // The program looks at nothing before this is set.
@@ -187,8 +225,9 @@ impl Accounts {
 
     /// Notes that the answer to query `n` was found wrong.
     pub(super) fn mark_failed(&self, n: u64) {
-        if let Some(word) = self.failed.words().get((n / 64) as usize) {
-            word.fetch_or(1 << (n % 64), Ordering::Relaxed);
+        let (word, bit) = self.bits.of(n);
+        if let Some(word) = self.failed.words().get(word as usize) {
+            word.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
@@ -232,16 +271,9 @@ impl Accounts {
 
     /// How many of these queries were answered and not marked as failed.
     fn valid_among(&self, numbers: Range<u64>) -> u64 {
-        let valid = |index: u64| self.answered.get(index as usize) & !self.failed.get(index as usize);
-        let words = numbers.start / 64..numbers.end.div_ceil(64);
-        words
-            .map(|index| {
-                let from = numbers.start.saturating_sub(index * 64);
-                let beyond = (index * 64 + 64).saturating_sub(numbers.end);
-                let within = u64::MAX << from & u64::MAX.checked_shr(beyond as u32).unwrap_or(0);
-                u64::from((valid(index) & within).count_ones())
-            })
-            .sum()
+        let valid = |word: usize| self.answered.get(word) & !self.failed.get(word);
+        let words = self.bits.among(&numbers);
+        words.map(|(word, within)| u64::from((valid(word as usize) & within).count_ones())).sum()
     }
 }
 
@@ -266,6 +298,7 @@ fn middle_of(bucket: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::objects;
+    use proptest::prelude::*;
     use sys::bpf::layout::Layout;
 
     #[test]
@@ -283,6 +316,7 @@ mod tests {
             ("in_window", word::IN_WINDOW),
             ("clock_ns", word::IN_WINDOW + 1),
             ("clock_uses", word::IN_WINDOW + 2),
+            ("first_sent_at", word::FIRST_SENT_AT),
             ("sent", word::SENT),
             ("answered", word::ANSWERED),
             ("late", word::LATE),
@@ -302,6 +336,21 @@ mod tests {
         ];
         assert_eq!(layout.offsets(), expected.map(|(name, word)| (name, 8 * word)));
         assert_eq!(layout.octets, 8 * word::END);
+    }
+
+    proptest! {
+        #[test]
+        fn each_query_of_a_range_has_its_bit(lanes in 1u64..9, start in 0u64..2000, length in 0u64..2000) {
+            let bits = BitPlaces { lanes, lane_words: 64 };
+            let mut found: Vec<(u64, u64)> = Vec::new();
+            for (word, within) in bits.among(&(start..start + length)) {
+                found.extend((0..64).map(|bit| (word, 1 << bit)).filter(|(_, bit)| within & bit != 0));
+            }
+            let mut expected: Vec<_> = (start..start + length).map(|n| bits.of(n)).collect();
+            expected.sort_unstable();
+            found.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
     }
 
     /// The rule of `bucket_of` in `bpf/measurer.h`.

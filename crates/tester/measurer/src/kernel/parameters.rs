@@ -37,6 +37,8 @@ pub(super) const QUERIES_MAX: u64 = 1 << 31;
 pub(super) const TIMEOUT_MAX_NS: u64 = 100 * SECOND_NS;
 /// How many queries' sending times are remembered at most.
 const SENT_MAX: u64 = 1 << 20;
+/// Words of 64 bits in a cache line of 64 octets. Processors that write to one cache line hinder each other.
+const CACHE_LINE_WORDS: u64 = 8;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Immutable, IntoBytes)]
@@ -65,7 +67,10 @@ pub(super) struct Parameters {
     step_ns: u64,
     step_rest: u64,
     rate_qps: u64,
-    lanes: u64,
+    pub(super) lanes: u64,
+    lane_factor: u64,
+    lane_shift: u64,
+    pub(super) lane_words: u64,
     pub(super) queries: u64,
     timeout_ns: u64,
     first_name: u64,
@@ -133,6 +138,7 @@ impl Parameters {
         check_workload(plan, workload, schedule.queries)?;
         let mut parameters = Self { lanes, device: path.device.index, ..Self::default() };
         parameters.set_schedule(&schedule, plan.timeout_ns)?;
+        parameters.set_lanes();
         parameters.set_names(workload, &schedule)?;
         parameters.set_ports(plan.udp.sockets);
         parameters.set_frame(workload, path)?;
@@ -159,10 +165,21 @@ impl Parameters {
         let windows = u32::try_from(engine::stats::Stats::windows_of(schedule));
         self.windows = windows.map_err(|_| Refusal::Workload("a trial of 49 days or more"))?;
         let in_time = u128::from(rate) * u128::from(timeout_ns) * 5 / 4 / u128::from(SECOND_NS) + 1;
-        let remembered = u64::try_from(in_time).unwrap_or(SENT_MAX).min(SENT_MAX).next_power_of_two();
+        let of_lane = u64::try_from(in_time).unwrap_or(SENT_MAX).min(SENT_MAX).div_ceil(self.lanes);
+        let remembered = of_lane.next_power_of_two().max(CACHE_LINE_WORDS);
         self.sent_mask = remembered - 1;
-        self.sent_span_ns = remembered.saturating_mul(self.period_ns);
+        self.sent_span_ns = remembered.saturating_mul(self.lanes).saturating_mul(self.period_ns);
         Ok(())
+    }
+
+    /// How the sink finds the lane of a query, and which of its queries that is.
+    fn set_lanes(&mut self) {
+        // Rounded up, the factor makes the quotient exact for all numbers up to 2^31 (Granlund, Montgomery:
+        // Division by invariant integers using multiplication, 1994, theorem 4.2), and the product fits.
+        self.lane_shift = u64::from(QUERIES_MAX.ilog2() + self.lanes.next_power_of_two().ilog2());
+        self.lane_factor = (1u64 << self.lane_shift).div_ceil(self.lanes);
+        let words = self.queries.div_ceil(self.lanes).div_ceil(u64::BITS.into());
+        self.lane_words = words.max(1).next_multiple_of(CACHE_LINE_WORDS);
     }
 
     fn set_names(&mut self, workload: &Workload, schedule: &Schedule) -> Result<(), Refusal> {
@@ -335,6 +352,9 @@ mod tests {
                 step_rest,
                 rate_qps,
                 lanes,
+                lane_factor,
+                lane_shift,
+                lane_words,
                 queries,
                 timeout_ns,
                 first_name,
@@ -394,6 +414,15 @@ mod tests {
             let ns = u128::from(n) * u128::from(parameters.step_ns)
                 + u128::from(n) * u128::from(parameters.step_rest) / u128::from(rate_qps);
             prop_assert_eq!(ns as u64, schedule.due_ns(3 * n));
+        }
+
+        #[test]
+        fn the_sink_knows_the_lane_of_a_query(n in 0..QUERIES_MAX, lanes in 1u64..=1024) {
+            let mut parameters = Parameters { lanes, queries: n + 1, ..Parameters::default() };
+            parameters.set_lanes();
+            let index = n.checked_mul(parameters.lane_factor).unwrap() >> parameters.lane_shift;
+            prop_assert_eq!(index, n / lanes);
+            prop_assert!(index / 64 < parameters.lane_words);
         }
 
         #[test]
