@@ -17,7 +17,7 @@ use sys::link::Device;
 
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::{Failure, print, print_json};
-use crate::options::{rate, seconds, stop_on_signals};
+use crate::options::{processors, rate, seconds, stop_on_signals};
 use authdns::echo::pacing::Pacing;
 use authdns::echo::{Counters, Echo, EchoConfig, Rule, SOCKET_BUFFER_OCTETS};
 use record::number::{count, real};
@@ -52,7 +52,7 @@ pub struct EchoArgs {
     /// Threads, each with a socket for each address
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Processors of these threads [default: the first ones that may be used]
+    /// Processors of these threads, at least one thread on each [default: the first ones that may be used]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// Receive buffer of each socket [default: 33554432]; the kernel grants at most net.core.rmem_max, unless
@@ -192,16 +192,17 @@ impl EchoArgs {
         self.raw || self.spin || threads || self.receive_buffer.is_some() || self.work > 0
     }
 
+    /// The processor of each thread.
+    fn processors(&self) -> Result<Vec<usize>, Failure> {
+        processors(self.threads, &self.cpus, &sys::cpu::available())
+    }
+
     fn start_sockets(&self, io: EchoIo) -> Result<Echo, Failure> {
-        let usable = sys::cpu::available();
-        if let Some(cpu) = self.cpus.iter().find(|cpu| !usable.contains(cpu)) {
-            let message = format!("--cpus: processor {cpu} may not be used; usable are {usable:?}");
-            return Err(Failure::new(EXIT_USAGE, message));
-        }
+        let cpus = self.processors()?;
         let config = EchoConfig {
             listen: self.listen.clone(),
-            threads: self.threads.into(),
-            cpus: if self.cpus.is_empty() { usable } else { self.cpus.clone() },
+            threads: cpus.len(),
+            cpus,
             segments: io == EchoIo::Gso,
             spin: self.spin,
             rule: if self.raw { Rule::Raw } else { Rule::Query },
@@ -238,7 +239,8 @@ impl EchoArgs {
         match running {
             Running::Sockets(echo) => {
                 let addresses: Vec<String> = echo.local_addrs().iter().map(ToString::to_string).collect();
-                let threads = record::number::plural(self.threads.into(), "thread", "threads");
+                let threads = usize::from(self.threads).max(self.cpus.len());
+                let threads = record::number::plural(threads, "thread", "threads");
                 format!("{} ({threads})", addresses.join(", "))
             }
             Running::Kernel { reflector, device, .. } => {

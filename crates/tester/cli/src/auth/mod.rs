@@ -32,7 +32,7 @@ Examples:
   sextant auth
       all IPv4-only names of dns64perf.test on port 5300 of the loopback addresses; ask for example
       kdig @::1 -p 5300 010-000-000-007.dns64perf.test A
-  sextant auth --listen '[2001:2::2]:53' --listen 198.18.0.2:53 --threads 4 --pin
+  sextant auth --listen '[2001:2::2]:53' --listen 198.18.0.2:53 --cpus 0,1,2,3
       the AuthDNS side of an RFC 8219 test, one thread on each of four processors
   sextant auth --listen '[2001:2::2]:53' --io kernel
       an XDP program answers the usual queries on the device that has the address, sockets the others
@@ -97,8 +97,11 @@ pub fn run(args: &AuthArgs) -> ExitCode {
         Err(error) => return fail(EXIT_ENVIRONMENT, &format_args!("cannot wait for signals: {error}")),
     };
     let observer = args.observe.observer();
-    let config =
-        AuthorityConfig { faults: args.faults.faults(), observer: observer.clone(), ..args.service.config() };
+    let service = match args.service.config() {
+        Ok(service) => service,
+        Err(error) => return fail(EXIT_USAGE, &error),
+    };
+    let config = AuthorityConfig { faults: args.faults.faults(), observer: observer.clone(), ..service };
     let authority = match Authority::start(zone, &config) {
         Ok(authority) => authority,
         Err(error @ StartError::Io(_, IoRefusal::Usage(_))) => return fail(EXIT_USAGE, &error),

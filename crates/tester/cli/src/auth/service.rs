@@ -6,6 +6,9 @@ use clap::Args;
 
 use authdns::{AuthorityConfig, Io, TcpLimits};
 
+use crate::failure::Failure;
+use crate::options::processors;
+
 /// Options of the service.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Service")]
@@ -19,25 +22,33 @@ pub struct ServiceArgs {
     /// Device for --io xdp and kernel [default: those that have the addresses]
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
-    /// Threads for UDP
+    /// Threads for UDP; the program of --io kernel needs none, for it runs on the processors that receive the
+    /// queries
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// Keep each thread on a processor of its own
-    #[arg(long)]
-    pub pin: bool,
+    /// Processors of these threads, at least one thread on each [default: the kernel's choice]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub cpus: Vec<usize>,
 }
 
 impl ServiceArgs {
     /// What the options come to.
-    pub fn config(&self) -> AuthorityConfig {
-        AuthorityConfig {
+    ///
+    /// # Errors
+    /// A processor that may not be used.
+    pub(super) fn config(&self) -> Result<AuthorityConfig, Failure> {
+        let cpus = match self.cpus.as_slice() {
+            [] => Vec::new(),
+            chosen => processors(self.threads, chosen, &[])?,
+        };
+        Ok(AuthorityConfig {
             listen: self.listen.clone(),
-            threads: self.threads.into(),
-            cpus: if self.pin { sys::cpu::available() } else { Vec::new() },
+            threads: cpus.len().max(self.threads.into()),
+            cpus,
             tcp: Some(TcpLimits::default()),
             io: self.io,
             device: self.device.clone(),
             ..AuthorityConfig::default()
-        }
+        })
     }
 }

@@ -151,10 +151,11 @@ impl QueryArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Tester")]
 pub(crate) struct TesterArgs {
-    /// Threads of the Measurer, each on a processor of its own as long as there are enough
+    /// Threads of the Measurer, each on a processor of its own as long as there are enough; --io kernel needs
+    /// a processor for each, --io xdp a receive queue
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// Processors of these threads [default: the last ones that may be used]
+    /// Processors of these threads, at least one thread on each [default: the last ones that may be used]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub cpus: Vec<usize>,
     #[command(flatten)]
@@ -168,18 +169,8 @@ impl TesterArgs {
     /// A processor that may not be used, or signals that cannot be caught.
     pub fn tester(&self, first_name: u64) -> Result<Tester, Failure> {
         sys::process::raise_file_limit();
-        let usable = sys::cpu::available();
-        if let Some(cpu) = self.cpus.iter().find(|cpu| !usable.contains(cpu)) {
-            let message = format!("--cpus: processor {cpu} may not be used; usable are {usable:?}");
-            return Err(Failure::new(EXIT_USAGE, message));
-        }
-        let threads = usize::from(self.threads);
-        let cpus: Vec<usize> = match self.cpus.as_slice() {
-            [] => (0..threads)
-                .map(|thread| usable[(usable.len() - 1).saturating_sub(thread % usable.len())])
-                .collect(),
-            chosen => chosen.iter().cycle().take(threads.max(chosen.len())).copied().collect(),
-        };
+        let last_first: Vec<usize> = sys::cpu::available().into_iter().rev().collect();
+        let cpus = processors(self.threads, &self.cpus, &last_first)?;
         let ways = self.io.resolve(cpus.len())?;
         Ok(Tester {
             cpus,
@@ -194,6 +185,22 @@ impl TesterArgs {
             namespace: None,
         })
     }
+}
+
+/// The processor of each thread, by `--threads` and `--cpus`: those chosen in turn, and at least one thread
+/// on each; where none is chosen, those of `usual` in turn.
+///
+/// # Errors
+/// A processor that may not be used.
+pub fn processors(threads: u16, chosen: &[usize], usual: &[usize]) -> Result<Vec<usize>, Failure> {
+    let usable = sys::cpu::available();
+    if let Some(cpu) = chosen.iter().find(|cpu| !usable.contains(cpu)) {
+        let message = format!("--cpus: processor {cpu} may not be used; usable are {usable:?}");
+        return Err(Failure::new(EXIT_USAGE, message));
+    }
+    let threads = usize::from(threads).max(chosen.len());
+    let used = if chosen.is_empty() { usual } else { chosen };
+    Ok(used.iter().cycle().take(threads).copied().collect())
 }
 
 /// Set when the user ends the program; a second signal ends it at once.
