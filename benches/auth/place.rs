@@ -138,7 +138,7 @@ impl Placement {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
-        let lab = Lab::up(&LabSpec { name: "bench-auth".into(), ..LabSpec::default() })?;
+        let lab = Lab::up(&LabSpec { name: "bench-auth".into(), queues: 1, ..LabSpec::default() })?;
         let directory = tempfile::tempdir()?;
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
         let server = (lab.end(Role::Dut, Role::Tester).ipv4, PORT).into();

@@ -77,7 +77,8 @@ impl Placement {
     /// # Errors
     /// No privileges, no room, a tool is missing.
     pub fn new() -> io::Result<Self> {
-        let lab = Lab::up(&LabSpec { name: "bench-tester".into(), ..LabSpec::default() })?;
+        // One queue, because kxdpgun reads no other.
+        let lab = Lab::up(&LabSpec { name: "bench-tester".into(), queues: 1, ..LabSpec::default() })?;
         let directory = tempfile::tempdir()?;
         let query_file = directory.path().join("queries.txt");
         write_names(&query_file, "", |label, _| format!("{label}.dns64perf.test AAAA\n"))?;

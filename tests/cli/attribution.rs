@@ -224,7 +224,8 @@ fn a_backlog_without_room_is_the_kernels() {
     let bursts = ["--rate", "3000", "--load", "burst:100", "--duration", "6", "--cpus", &tester];
     let trial = Befallen::new(&bursts);
     // Queries that come in on one processor are handed to another, which has a queue for them.
-    let steer = format!("echo {:x} > /sys/class/net/tester0/queues/rx-0/rps_cpus", 1u64 << other);
+    let mask = 1u64 << other;
+    let steer = format!("echo {mask:x} | tee /sys/class/net/tester0/queues/rx-*/rps_cpus");
     let namespace = format!("{}dut", trial.namespace);
     let steered = Command::new("ip").args(["netns", "exec", &namespace, "sh", "-c", &steer]).status();
     assert!(steered.unwrap().success());

@@ -73,9 +73,9 @@ struct SpecArgs {
     /// The lab; its namespaces are NAME-tester, NAME-dut and NAME-auth
     #[arg(long, value_name = "NAME", default_value = "sextant")]
     name: String,
-    /// Queues of every device, in each direction
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    queues: u16,
+    /// Queues of every device, in each direction [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    queues: Option<u16>,
     /// Whether messages of several datagrams (UDP_SEGMENT, TSO) cross a link in one piece, unlike on a real
     /// wire
     #[arg(long, value_enum, value_name = "ON|OFF", default_value_t = Switch::Off)]
@@ -122,7 +122,7 @@ impl SpecArgs {
     fn spec(&self) -> LabSpec {
         LabSpec {
             name: self.name.clone(),
-            queues: self.queues,
+            queues: self.queues.unwrap_or(LabSpec::default().queues),
             segmentation: self.segmentation == Switch::On,
             napi_cpus: self.napi_cpu.clone(),
         }

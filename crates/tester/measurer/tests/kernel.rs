@@ -4,7 +4,7 @@
 #[path = "../../../sys/tests/support/mod.rs"]
 mod support;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use measurer::{Measured, Plan};
 use support::{MACS, PEER, Pair, TESTER, can_run, device};
 use sys::bpf;
 use sys::frame::Template;
-use sys::link::path_to;
+use sys::link::{Device, path_to};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -143,6 +143,37 @@ fn a_reflector_returns_every_query() {
     }
     assert_eq!(reflector.series().iter().sum::<u64>(), asked);
     pair.tester(|| assert_eq!(bpf::attached_program(device()).unwrap(), None));
+}
+
+#[test]
+fn each_lane_has_the_queue_of_its_processor() {
+    if !can_run() {
+        return;
+    }
+    let cpus = sys::cpu::available();
+    if cpus.len() < 2 {
+        testing::skip("two processors", "one processor has one lane");
+        return;
+    }
+    let _turn = turn();
+    let queues = cpus[cpus.len() - 1] + 1;
+    let pair = Pair::with_queues(queues);
+    let _reflector = pair.peer(|| Reflector::start(device(), 5300, None).unwrap());
+    let received = || {
+        let of = |counters: &BTreeMap<String, u64>, cpu: &usize| {
+            counters[&format!("ethtool.rx_queue_{cpu}_xdp_packets")]
+        };
+        let counters = pair.peer(|| Device::by_index(device()).unwrap().statistics().unwrap());
+        cpus.iter().map(|cpu| of(&counters, cpu)).collect::<Vec<_>>()
+    };
+    let before = received();
+    let plan = plan(1000 * cpus.len() as u64, SECOND_NS / 2, 16);
+    let measured = pair.tester(|| run(&plan, any_response(), server(0, 5300), &cpus));
+    assert_eq!(measured.stats.valid, 500 * cpus.len() as u64, "{}", summary(&measured));
+    for (after, before) in received().iter().zip(before) {
+        // Besides, the stack of the other end may announce itself.
+        assert!((500..510).contains(&(after - before)), "{after} - {before}");
+    }
 }
 
 /// What the server of the next tests does with query `n`; `None` answers rightly.

@@ -26,7 +26,7 @@ pub(crate) struct LadderArgs {
     /// Process ID of the server, if it runs on this machine; its processor time and sockets are then read
     #[arg(long, value_name = "PID", requires = "server", value_parser = process)]
     pid: Option<u32>,
-    /// Receive queues of the devices of the lab [default: as many as the reflector has workers]
+    /// Queues of every device of the lab, in each direction [default: one for each processor, at least 2]
     #[arg(long, value_name = "N", requires = "ladder", conflicts_with = "server",
           value_parser = clap::value_parser!(u16).range(1..=i64::from(QUEUES_MAX)))]
     queues: Option<u16>,
@@ -102,9 +102,12 @@ impl LadderArgs {
         if cpus.is_empty() {
             cpus = usable;
         }
-        let workers = u16::try_from(cpus.len().max(2)).unwrap_or(QUEUES_MAX).min(QUEUES_MAX);
+        /// The reflector has two workers at least.
+        const QUEUES_MIN: u16 = 2;
         let name = format!("sextant-{}", std::process::id());
-        let spec = LabSpec { name, queues: self.queues.unwrap_or(workers), ..LabSpec::default() };
+        let usual = LabSpec::default();
+        let queues = self.queues.unwrap_or(usual.queues.max(QUEUES_MIN));
+        let spec = LabSpec { name, queues, ..usual };
         let site = match Lab::up(&spec) {
             Ok(lab) => Site::Lab(lab),
             Err(error) => {

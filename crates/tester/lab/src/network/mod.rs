@@ -40,7 +40,9 @@ const LOCK_POLL: Duration = Duration::from_millis(20);
 pub struct LabSpec {
     /// Its name, which begins the names of its namespaces: letters, digits and `-`, at most 32.
     pub name: String,
-    /// Receive and transmit queues of every device, 1 to [`QUEUES_MAX`].
+    /// Receive and transmit queues of every device, 1 to [`QUEUES_MAX`]; by default one for each processor. A
+    /// veth chooses the queue of a frame that a program sends by the sender's processor, so that programs on
+    /// different processors then share none.
     pub queues: u16,
     /// Messages of several datagrams (`UDP_SEGMENT`, TSO) cross the links whole, which no real wire does;
     /// without it they are taken apart before the link.
@@ -53,8 +55,16 @@ pub struct LabSpec {
 
 impl Default for LabSpec {
     fn default() -> Self {
-        Self { name: "sextant".into(), queues: 1, segmentation: false, napi_cpus: Vec::new() }
+        let name = "sextant".into();
+        Self { name, queues: queues_for_processors(), segmentation: false, napi_cpus: Vec::new() }
     }
+}
+
+/// As many queues as leave each processor that may be used one of its own: the queue is the number of the
+/// processor modulo the number of queues.
+fn queues_for_processors() -> u16 {
+    let highest = sys::cpu::available().last().copied().unwrap_or(0);
+    u16::try_from(highest + 1).unwrap_or(QUEUES_MAX).min(QUEUES_MAX)
 }
 
 impl LabSpec {
@@ -225,7 +235,7 @@ fn build(spec: &LabSpec) -> io::Result<()> {
         set_features(spec, role, &["gro", "on"])?;
     }
     for &(role, cpu) in &spec.napi_cpus {
-        threads::pin(&spec.name, role, cpu)?;
+        threads::pin(spec, role, cpu)?;
     }
     Ok(())
 }

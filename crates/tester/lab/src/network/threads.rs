@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::LabSpec;
 use super::mark::namespace;
 use super::plan::{End, Role};
 use super::tools;
@@ -16,9 +17,10 @@ const START_POLL: Duration = Duration::from_millis(5);
 /// Packets that wait before a link when the receiver's ring (256 of them) is full.
 const QUEUE_PACKETS: &str = "10000";
 
-/// Has threads poll the devices of a role, on one processor. The caller holds the lock of the labs: the
-/// threads are told from those of other devices of the same name by being new.
-pub(super) fn pin(lab: &str, role: Role, cpu: usize) -> io::Result<()> {
+/// Has threads poll the devices of a role, one for each queue, all on one processor. The caller holds the
+/// lock of the labs: the threads are told from those of other devices of the same name by being new.
+pub(super) fn pin(spec: &LabSpec, role: Role, cpu: usize) -> io::Result<()> {
+    let lab = &spec.name;
     let inside = namespace(lab, role);
     for end in role.peers().map(|towards| End::new(role, towards)) {
         let (device, far) = (&end.device, end.peer());
@@ -32,11 +34,14 @@ pub(super) fn pin(lab: &str, role: Role, cpu: usize) -> io::Result<()> {
         let deadline = Instant::now() + START_PATIENCE;
         let threads = loop {
             let new: Vec<u32> = polling(device)?.difference(&before).copied().collect();
-            if !new.is_empty() {
+            if new.len() >= usize::from(spec.queues) {
                 break new;
             }
             if Instant::now() > deadline {
-                let text = format!("the kernel started no thread that polls {device} in {inside}");
+                let (started, queues) = (new.len(), spec.queues);
+                let text = format!(
+                    "the kernel started {started} threads that poll {device} in {inside}, not one for each of {queues} queues"
+                );
                 return Err(io::Error::other(text));
             }
             std::thread::sleep(START_POLL);

@@ -1,5 +1,6 @@
 //! A trial from start to end.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ use crate::live::{Live, Reporter};
 use crate::objects;
 use crate::plan::{Measured, Plan};
 use sys::bpf::{self, Attached, BpfError, Mode, Object, ProgramFd, attach};
-use sys::link::Path;
+use sys::link::{Device, Path};
 use sys::{clock, cpu};
 
 /// Time between the start of the threads and the first query: the kernel makes its frames in it.
@@ -75,7 +76,7 @@ pub fn run(
     let accounts = &programs.accounts;
     let losses = Counters::read(&path.device)?.since(&before, accounts.taken(), accounts.passed());
     programs.accounts.add_to(&mut stats);
-    let send_error = note_losses(&mut stats, &losses, path)?;
+    let send_error = note_losses(&mut stats, &losses, path, &processors)?;
     let own_drops = programs.accounts.own_drops() + losses.receiving;
     reporter.finish(&stats, own_drops);
     Ok(Measured {
@@ -132,7 +133,12 @@ fn processors(cpus: &[usize]) -> io::Result<Vec<usize>> {
 }
 
 /// Takes back what the device refused; the error says how much.
-fn note_losses(stats: &mut Stats, losses: &Losses, path: &Path) -> io::Result<Option<io::Error>> {
+fn note_losses(
+    stats: &mut Stats,
+    losses: &Losses,
+    path: &Path,
+    processors: &[usize],
+) -> io::Result<Option<io::Error>> {
     let device = &path.device.name;
     // Drivers may forget to count such frames, but then there are answers. Neighbour discovery sends a few of
     // its own.
@@ -151,7 +157,21 @@ fn note_losses(stats: &mut Stats, losses: &Losses, path: &Path) -> io::Result<Op
         return Ok(None);
     }
     stats.note_send_errors(refused);
-    Ok(Some(io::Error::other(format!("device {device} refused {refused} frames (full queue)"))))
+    let shared = match queues_shared(&path.device, processors) {
+        Some(queues) => format!(
+            "; the threads share its queues, of which there are {queues}: make the veth with one for each processor \
+             (sextant lab up does), or use one thread"
+        ),
+        None => String::new(),
+    };
+    Ok(Some(io::Error::other(format!("device {device} refused {refused} frames (full queue){shared}"))))
+}
+
+/// The number of queues, if they are so few that a veth gives two lanes the same: it goes by the processor.
+fn queues_shared(device: &Device, processors: &[usize]) -> Option<usize> {
+    let queues = device.rx_queues().ok().filter(|_| device.driver().is_ok_and(|driver| driver == "veth"))?;
+    let used: BTreeSet<usize> = processors.iter().map(|processor| processor % queues).collect();
+    (used.len() < processors.len()).then_some(queues)
 }
 
 /// Looks after the lanes: starts them, ends them when all is sent, and has the doubtful answers judged
