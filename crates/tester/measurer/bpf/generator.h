@@ -51,6 +51,10 @@ static __noinline int close_window(struct account *account, __u64 now)
 static __always_inline void advance(struct account *account)
 {
     account->next += trial.lanes;
+    if (trial.burst > 1) {
+        account->due_ns = due_of(account, account->next);
+        return;
+    }
     __u64 rest = account->due_rest + trial.step_rest, due = account->due_ns + trial.step_ns;
     if (rest >= trial.rate_qps) {
         rest -= trial.rate_qps;

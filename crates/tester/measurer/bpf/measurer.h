@@ -38,6 +38,8 @@ struct parameters {
     __u64 step_ns;
     __u64 step_rest;
     __u64 rate_qps;
+    /* So many queries are due at once, when the first of them is; 1 for an even load. */
+    __u64 burst;
     __u64 lanes;
     /* Query n is the (n * lane_factor >> lane_shift)th of its lane: n / lanes without a division. */
     __u64 lane_factor;
@@ -200,6 +202,14 @@ static __always_inline __u32 bucket_of(__u64 ns)
     }
     __u64 shift = (log - BUCKET_BITS) & 63;
     return ((shift + 1) << BUCKET_BITS) + ((ns >> shift) & ((1 << BUCKET_BITS) - 1));
+}
+
+/* When query n is due, to the nanosecond. */
+static __always_inline __u64 due_of(const struct account *account, __u64 n)
+{
+    if (trial.burst > 1)
+        n -= n % trial.burst;
+    return account->start_ns + n * trial.period_ns + (n * trial.period_fraction >> 32);
 }
 
 /* The address that the name of query n stands for. */

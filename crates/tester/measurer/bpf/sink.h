@@ -247,7 +247,7 @@ static __always_inline void take(struct xdp_md *ctx, struct account *account, co
         n = number_of(frame, udp, dns);
     if (n < trial.queries) {
         now = bpf_ktime_get_ns();
-        due = account->start_ns + n * trial.period_ns + (n * trial.period_fraction >> 32);
+        due = due_of(account, n);
     }
     if (n >= trial.queries || now < due) {
         account->unexpected++;

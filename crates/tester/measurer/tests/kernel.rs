@@ -125,7 +125,9 @@ fn a_reflector_returns_every_query() {
         let variation = Variation { any_response: true, agent, ..Variation::default() };
         let suffix = Name::from_text(suffix).unwrap();
         let spec = WorkloadSpec { suffix, edns_octets, first_name: 1 << 23, variation, ..spec() };
-        let plan = plan(7001, SECOND_NS / 2, sockets);
+        // The last as bursts.
+        let model = if index == 3 { Model::Burst { queries: 64 } } else { Model::Constant };
+        let plan = Plan { model, ..plan(7001, SECOND_NS / 2, sockets) };
         let measured = pair.tester(|| run(&plan, spec, server(family, 5300), &cpus[..lanes]));
         let stats = &measured.stats;
         assert_eq!(
@@ -513,7 +515,7 @@ fn what_it_cannot_do_is_refused_in_one_line() {
     let text = refusal(&plan(1, SECOND_NS, 1), spec(), &[1 << 20]);
     assert_eq!(text, "processor 1048576 does not exist or may not be used");
     let text = refusal(&Plan { model: "poisson:1".parse().unwrap(), ..plan(1, SECOND_NS, 1) }, spec(), &[]);
-    assert!(text.contains("another load than a constant rate; use another --io"), "{text}");
+    assert!(text.contains("another load than a constant rate or bursts; use another --io"), "{text}");
     let types = "AAAA=50,A=50".parse().unwrap();
     let variation = Variation { types, ..Variation::default() };
     let text = refusal(&plan(1, SECOND_NS, 1), WorkloadSpec { variation, ..spec() }, &[]);

@@ -67,6 +67,7 @@ pub(super) struct Parameters {
     step_ns: u64,
     step_rest: u64,
     rate_qps: u64,
+    burst: u64,
     pub(super) lanes: u64,
     lane_factor: u64,
     lane_shift: u64,
@@ -107,7 +108,10 @@ pub(super) struct Parameters {
 /// Only what follows from a query's number alone is done in the kernel.
 fn check_workload(plan: &Plan, workload: &Workload, queries: u64) -> Result<(), Refusal> {
     let refused = [
-        (plan.model != Model::Constant, "another load than a constant rate"),
+        (
+            !matches!(plan.model, Model::Constant | Model::Burst { .. }),
+            "another load than a constant rate or bursts",
+        ),
         (plan.log, "a list of all queries"),
         (!workload.is_by_name(), "names other than each of the range once"),
         (workload.spec().variation.types.only().is_none(), "queries of several types"),
@@ -133,7 +137,7 @@ pub fn check(plan: &Plan, workload: &Workload, path: &Path) -> Result<(), Refusa
 impl Parameters {
     /// Makes them, for so many lanes.
     pub(super) fn new(plan: &Plan, workload: &Workload, path: &Path, lanes: usize) -> Result<Self, Refusal> {
-        let schedule = Schedule::new(0, plan.rate_qps, plan.duration_ns);
+        let schedule = Schedule::with_model(0, plan.rate_qps, plan.duration_ns, plan.model);
         let lanes = lanes.max(1) as u64;
         check_workload(plan, workload, schedule.queries)?;
         let mut parameters = Self { lanes, device: path.device.index, ..Self::default() };
@@ -155,6 +159,7 @@ impl Parameters {
         }
         let rate = schedule.rate_qps;
         self.rate_qps = rate;
+        self.burst = if let Model::Burst { queries } = schedule.model { queries.max(1).into() } else { 1 };
         self.queries = schedule.queries;
         self.timeout_ns = timeout_ns;
         self.period_ns = SECOND_NS / rate;
@@ -164,11 +169,12 @@ impl Parameters {
         (self.step_ns, self.step_rest) = (step / rate, step % rate);
         let windows = u32::try_from(engine::stats::Stats::windows_of(schedule));
         self.windows = windows.map_err(|_| Refusal::Workload("a trial of 49 days or more"))?;
-        let in_time = u128::from(rate) * u128::from(timeout_ns) * 5 / 4 / u128::from(SECOND_NS) + 1;
-        let of_lane = u64::try_from(in_time).unwrap_or(SENT_MAX).min(SENT_MAX).div_ceil(self.lanes);
+        let in_time = schedule.due_within(timeout_ns.saturating_mul(5) / 4);
+        let of_lane = in_time.min(SENT_MAX).div_ceil(self.lanes);
         let remembered = of_lane.next_power_of_two().max(CACHE_LINE_WORDS);
         self.sent_mask = remembered - 1;
-        self.sent_span_ns = remembered.saturating_mul(self.lanes).saturating_mul(self.period_ns);
+        let spread = remembered.saturating_mul(self.lanes).saturating_sub(self.burst - 1);
+        self.sent_span_ns = spread.saturating_mul(self.period_ns);
         Ok(())
     }
 
@@ -351,6 +357,7 @@ mod tests {
                 step_ns,
                 step_rest,
                 rate_qps,
+                burst,
                 lanes,
                 lane_factor,
                 lane_shift,
@@ -414,6 +421,18 @@ mod tests {
             let ns = u128::from(n) * u128::from(parameters.step_ns)
                 + u128::from(n) * u128::from(parameters.step_rest) / u128::from(rate_qps);
             prop_assert_eq!(ns as u64, schedule.due_ns(3 * n));
+        }
+
+        #[test]
+        fn the_sink_knows_when_a_burst_is_due(
+            rate_qps in 1u64..20_000_000, queries in 1u32..2000, n in 0u64..1 << 31
+        ) {
+            let mut parameters = Parameters { lanes: 1, ..Parameters::default() };
+            let schedule = Schedule::with_model(0, rate_qps, SECOND_NS / 100, Model::Burst { queries });
+            parameters.set_schedule(&schedule, SECOND_NS).unwrap();
+            let first = n - n % parameters.burst;
+            let due = first * parameters.period_ns + ((first * parameters.period_fraction) >> 32);
+            prop_assert!(due.abs_diff(schedule.due_ns(n)) <= 1);
         }
 
         #[test]

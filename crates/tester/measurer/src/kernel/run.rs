@@ -47,7 +47,8 @@ pub fn run(
         .map_err(|refusal| io::Error::new(io::ErrorKind::Unsupported, refusal))?;
     let mut programs = Programs::load(&parameters, path)?;
     let before = Counters::read(&path.device)?;
-    let schedule = Schedule::new(clock::monotonic_ns() + LEAD_NS, plan.rate_qps, plan.duration_ns);
+    let start_ns = clock::monotonic_ns() + LEAD_NS;
+    let schedule = Schedule::with_model(start_ns, plan.rate_qps, plan.duration_ns, plan.model);
     let mut stats = Stats::new(schedule);
     programs.accounts.start(&schedule, &processors);
     let generator = Generator {
