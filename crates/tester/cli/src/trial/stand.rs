@@ -72,6 +72,8 @@ impl StandArgs {
         let LoopbackSetup { looped, site, .. } = setup;
         let Some(peer) = &self.peer else {
             target.clone_from(&looped.target);
+            // As in a self-test: the AuthDNS is the only server.
+            tester.alone = true;
             return Ok(Some(TrialSetup { servers: None, looped, _site: site }));
         };
         let server = ServerArgs {
