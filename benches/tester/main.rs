@@ -5,6 +5,7 @@
 //! writes its record and the document.
 
 mod capacity;
+mod lanes;
 mod pacing;
 mod place;
 mod stall;
@@ -15,7 +16,7 @@ use std::io;
 use std::process::ExitCode;
 
 use figures::Program;
-use figures::tester::{Record, block};
+use figures::tester::{Lanes, Record, block};
 use place::{Placement, Target};
 use tools::Tool;
 
@@ -54,7 +55,8 @@ fn arguments() -> io::Result<Arguments> {
     }
     if arguments.rounds == 0 {
         return Err(io::Error::other(
-            "usage: [--rounds N] [--out FILE [--render]] [capacity|sockets|xdp|nsd|pacing|rates|stall]...",
+            "usage: [--rounds N] [--out FILE [--render]] [capacity|sockets|xdp|nsd|pacing|rates|stall]...\n\
+             or: [--rounds N] --out FILE lanes|hold [LANES RATE SECONDS], which leave the rest of the record as it is",
         ));
     }
     Ok(arguments)
@@ -63,6 +65,11 @@ fn arguments() -> io::Result<Arguments> {
 fn run(arguments: &Arguments) -> io::Result<()> {
     if arguments.render {
         return text::render(arguments.out.as_deref(), block);
+    }
+    match arguments.sections.first().map(String::as_str) {
+        Some("lanes") => return renew_lanes(arguments),
+        Some("hold") => return add_try(arguments),
+        _ => {}
     }
     let place = Placement::new()?;
     let rounds = arguments.rounds;
@@ -89,6 +96,35 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         record.stall = Some(stall::measure(&place, rounds)?);
     }
     text::write(arguments.out.as_deref(), &record, block)
+}
+
+/// Measures the lanes anew; the tries stay, for they are of many hours.
+fn renew_lanes(arguments: &Arguments) -> io::Result<()> {
+    let (mut record, origin) = (recorded(arguments)?, text::origin());
+    let tries = record.lanes.take().map(|lanes| lanes.tries).unwrap_or_default();
+    let measured = lanes::measure(arguments.rounds)?;
+    record.lanes = Some(Lanes { origin, rounds: arguments.rounds, tries, ..measured });
+    text::write(arguments.out.as_deref(), &record, block)
+}
+
+/// Tries to hold a rate and adds the try to the record, however it ends.
+fn add_try(arguments: &Arguments) -> io::Result<()> {
+    let mut record = recorded(arguments)?;
+    let numbers = arguments.sections[1..].iter().map(|word| word.replace('_', "").parse::<u64>().ok());
+    let [Some(lanes), Some(rate_qps), Some(duration_s)] = numbers.collect::<Vec<_>>()[..] else {
+        return Err(io::Error::other(
+            "hold needs the number of lanes, the rate in q/s and the length in seconds",
+        ));
+    };
+    let tried = lanes::hold(lanes as usize, rate_qps, duration_s)?;
+    eprintln!("{tried:?}");
+    record.lanes.get_or_insert_default().tries.push(tried);
+    text::write(arguments.out.as_deref(), &record, block)
+}
+
+/// The record so far.
+fn recorded(arguments: &Arguments) -> io::Result<Record> {
+    arguments.out.as_deref().map_or_else(|| Ok(Record::default()), text::read)
 }
 
 fn tools() -> Vec<Tool> {

@@ -8,6 +8,7 @@ use crate::plain::{Plain, plain};
 
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_ENABLE_STATS: libc::c_int = 32;
 /// The attach type of XDP programs (linux/bpf.h, enum bpf_attach_type).
 const BPF_XDP: u32 = 37;
 
@@ -23,6 +24,7 @@ struct LinkCreate {
 
 plain! {
     LinkCreate: [u32, u32, u32, u32],
+    EnableStatistics: [u32],
     TestRunCall: [u32, u32, u32, u32, u64, u64, u32, u32, u32, u32, u64, u64, u32, u32, u32, u32],
 }
 
@@ -33,6 +35,27 @@ pub(super) fn link_xdp(program: BorrowedFd<'_>, device: u32, flags: u32) -> io::
         LinkCreate { program: program.as_raw_fd() as u32, device, attach_type: BPF_XDP, flags };
     // SAFETY: the attributes name no memory.
     let descriptor = unsafe { bpf(BPF_LINK_CREATE, &mut attributes)? };
+    // SAFETY: the kernel has just made this descriptor for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// The part of `union bpf_attr` for `BPF_ENABLE_STATS`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct EnableStatistics {
+    kind: u32,
+}
+
+/// Has the kernel count the runs of all BPF programs of the machine and their time (`run_cnt`, `run_time_ns`
+/// in `/proc/PID/fdinfo`), as long as the descriptor is open.
+///
+/// # Errors
+/// The process lacks CAP_SYS_ADMIN.
+pub fn count_run_time() -> io::Result<OwnedFd> {
+    const RUN_TIME: u32 = 0;
+    let mut attributes = EnableStatistics { kind: RUN_TIME };
+    // SAFETY: the attributes name no memory.
+    let descriptor = unsafe { bpf(BPF_ENABLE_STATS, &mut attributes)? };
     // SAFETY: the kernel has just made this descriptor for us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

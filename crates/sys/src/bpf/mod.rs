@@ -27,7 +27,7 @@ pub use attach::{Attached, Mode, attach, attach_pass, attached_program};
 pub use aya::include_bytes_aligned;
 pub use aya::maps::{Map, MapData, RingBuf};
 pub use aya::programs::ProgramFd;
-pub use calls::{TestRun, run_live, run_once};
+pub use calls::{TestRun, count_run_time, run_live, run_once};
 pub use object::{Counters, Object};
 pub use redirect::{Redirect, RedirectCounters, address_octets};
 pub use shared::Shared;

@@ -1,12 +1,14 @@
 //! `docs/performance/tester.json`: the Measurer beside other load generators.
 
 mod goals;
+mod lanes;
 mod render;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Origin, Program, Sample};
 
+pub use lanes::{Lanes, ProgramCost, Try};
 pub use render::block;
 
 /// The name of the tool that is the Measurer with a back-end, for example `sextant --io udp`.
@@ -48,6 +50,9 @@ pub struct Record {
     /// The server that is stopped; absent if that was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
+    /// Both halves of the Tester in the kernel, on one processor and on more; absent likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<Lanes>,
 }
 
 /// A server, asked by all tools.

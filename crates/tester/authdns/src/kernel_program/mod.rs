@@ -44,6 +44,8 @@ pub struct Answerer {
 pub struct AnswererOnDevice {
     counters: Counters<5>,
     attached: Attached,
+    /// Held open so that `/proc/PID/fdinfo` shows how often the program ran.
+    _program: ProgramFd,
     /// The device.
     pub device: Device,
 }
@@ -99,11 +101,12 @@ impl AnswererOnDevice {
         let redirects = probe::is_needed(&device).map_err(ask)?;
         let mut object = load(zone, &ServiceAddresses::new(listen, mac, redirects), device.index)?;
         let counters = object.counters("counters")?;
-        let attached = attach(&object.program_fd("authority")?, device.index, mode)?;
+        let program = object.program_fd("authority")?;
+        let attached = attach(&program, device.index, mode)?;
         if redirects {
             probe::check(&object.program_fd("probe")?, &device, mac)?;
         }
-        Ok(Self { counters, attached, device })
+        Ok(Self { counters, attached, _program: program, device })
     }
 
     /// What was counted so far.

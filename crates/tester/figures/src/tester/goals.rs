@@ -49,7 +49,36 @@ pub(super) fn goals(record: &Record) -> Vec<Goal> {
         ),
         stopped(record),
         exact(record),
+        evenly_on_all(record),
+        held(record, "2,200,000 q/s for 60 s: ten of ten tries valid", 2_200_000, |tries, valid| {
+            // Fewer tries that were all valid decide nothing.
+            if valid < tries || tries >= 10 { Reached::if_true(valid == tries) } else { Reached::Open }
+        }),
+        held(record, "4,000,000 q/s for 60 s: valid in a quiet minute", 4_000_000, |_, valid| {
+            Reached::if_true(valid > 0)
+        }),
     ]
+}
+
+/// On all processors, the worst round.
+fn evenly_on_all(record: &Record) -> Goal {
+    const GOAL: &str = "kernel at 2,000,000 q/s: 99 % of the 10 ms windows within 1 %, on all processors";
+    let on_all = record.lanes.as_ref().and_then(|lanes| lanes.even_pct.last()).filter(|pct| !pct.is_empty());
+    match on_all.map(Sample::range) {
+        Some((low, high)) => {
+            Goal::new(GOAL, format!("{low:.2} to {high:.2} %"), Reached::if_true(low >= 99.0))
+        }
+        None => Goal::not_measured(GOAL),
+    }
+}
+
+/// Of the tries of a minute at a rate, so many are to be valid.
+fn held(record: &Record, goal: &str, rate_qps: u64, reached: fn(usize, usize) -> Reached) -> Goal {
+    let tries = record.lanes.as_ref().map(|lanes| lanes.tries_at(rate_qps, 60));
+    match tries.filter(|(tries, _)| *tries > 0) {
+        Some((tries, valid)) => Goal::new(goal, format!("{valid} of {tries}"), reached(tries, valid)),
+        None => Goal::not_measured(goal),
+    }
 }
 
 /// The quotients of back-ends by another tool, with their names.

@@ -30,6 +30,9 @@ pub fn block(record: &Record) -> String {
     if let Some(stall) = &record.stall {
         out += &format!("\n## The server stopped for 200 ms at 50,000 q/s\n\n{}", stopped(stall));
     }
+    if let Some(lanes) = &record.lanes {
+        out += &lanes.section();
+    }
     out + &section(&goals::goals(record))
 }
 
