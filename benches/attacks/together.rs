@@ -152,7 +152,7 @@ pub fn tester(site: &Site) -> Tester {
 /// What the client asks: new names and cached ones, for AAAA, under a zone of A records.
 fn target(server: &Server) -> io::Result<Target> {
     Ok(Target {
-        pid: Some(server.pid()),
+        pids: vec![server.pid()],
         ..target_of(Choice::Cached { share_pct: CACHED_PCT, hot_names: HOT_NAMES })?
     })
 }
@@ -178,7 +178,7 @@ pub fn target_of(choice: Choice) -> io::Result<Target> {
         limits: Limits::for_timeout(TIMEOUT_NS),
         validity: Validity::Strict,
         load: Model::Constant,
-        pid: None,
+        pids: Vec::new(),
         log: false,
     })
 }

@@ -236,7 +236,7 @@ fn target(server: SocketAddr, random_lengths: bool) -> io::Result<Target> {
         // Which name a recorded query asks is not known: then any answer record of a NOERROR response counts.
         validity: if random_lengths { Validity::Compat } else { Validity::Strict },
         load: Model::Constant,
-        pid: None,
+        pids: Vec::new(),
         log: false,
     })
 }

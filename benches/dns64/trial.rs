@@ -76,7 +76,7 @@ impl Ask {
         } else if cached_pct > 0 {
             target.workload.variation.choice = Choice::Cached { share_pct: cached_pct, hot_names: HOT_NAMES };
         }
-        let observer = Observer::new(None, &[]);
+        let observer = Observer::new(&[], &[]);
         let before = observer.snapshot();
         let length_ns = u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX);
         let input = TrialInput { rate_qps: self.rate_qps.unwrap_or(1), duration_ns: length_ns };

@@ -287,6 +287,19 @@ fn silent(spinners: usize) -> Value {
     trial(&["--server", &address, "--pid", &server.pid().to_string(), "--rate", "500"])
 }
 
+/// Its processor time is its own, not that of other programs, without a word of the user's.
+#[test]
+fn a_server_that_somebody_else_started_is_found_by_its_socket() {
+    let _alone = alone();
+    let (first, server) = reflector(&["--work", "100"]);
+    let told = trial(&["--server", &server, "--validity", "response", "--io", "udp", "--rate", "2000"]);
+    let seen = &told["observation"];
+    // 2,000 queries of 100 us each.
+    assert!(seen["dut_cpu_pct"].as_f64().is_some_and(|pct| pct > 10.0), "{told}");
+    assert!(seen["dut_memory_octets"].as_u64() > Some(0), "{told}");
+    drop(first);
+}
+
 #[test]
 fn other_programs_are_the_cause_where_they_run_and_nothing_else_shows() {
     let _alone = alone();

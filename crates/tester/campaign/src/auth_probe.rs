@@ -54,8 +54,8 @@ pub fn beside<T>(
         // A hosted AuthDNS works while the Measurer's threads do.
         let served = move || live.counts().sent != before;
         let ask = move || ask_until(over, served, |id| probe.has_reply(at, id, patience));
-        let probing = scope.spawn(move || match target.pid {
-            Some(pid) => sys::netns::within_process(pid, ask).ok().flatten(),
+        let probing = scope.spawn(move || match target.pids.first() {
+            Some(&pid) => sys::netns::within_process(pid, ask).ok().flatten(),
             None => ask(),
         });
         let done = trial();

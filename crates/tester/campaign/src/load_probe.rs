@@ -12,10 +12,14 @@ use lab::observe::{LoadMeter, LoadReading};
 /// The pause between two readings: the kernel counts in hundredths of a second.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs a trial and reads the processor times meanwhile; 32 octets for each tenth of a second. The process of
-/// the server is `server`, if it is known. No samples where the kernel tells nothing.
-pub fn beside<T>(server: Option<u32>, trial: impl FnOnce() -> T) -> (T, Vec<LoadSample>) {
-    let meter = LoadMeter::new(server);
+/// Runs a trial and reads the processor times meanwhile; 32 octets for each tenth of a second. The processes
+/// of the server are `server`, if they are known. No samples where the kernel tells nothing.
+pub fn beside<T>(server: &[u32], trial: impl FnOnce() -> T) -> (T, Vec<LoadSample>) {
+    read_beside(&LoadMeter::new(server), trial)
+}
+
+/// The same by a meter.
+pub fn read_beside<T>(meter: &LoadMeter, trial: impl FnOnce() -> T) -> (T, Vec<LoadSample>) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let sampling = scope.spawn(|| sample_until(&over, || meter.read()));
@@ -57,7 +61,7 @@ mod tests {
     #[test]
     fn samples_follow_one_another_and_cover_the_trial() {
         let from_ns = sys::clock::monotonic_ns();
-        let (until_ns, samples) = beside(Some(std::process::id()), || {
+        let (until_ns, samples) = beside(&[std::process::id()], || {
             thread::sleep(3 * PAUSE);
             sys::clock::monotonic_ns()
         });

@@ -26,8 +26,8 @@ pub struct Target {
     pub validity: Validity,
     /// How the queries lie in time.
     pub load: Model,
-    /// The server's process, if it runs here.
-    pub pid: Option<u32>,
+    /// The server's processes, without those that they started; empty if they are not known.
+    pub pids: Vec<u32>,
     /// Keep a log of every query of a trial (it comes back with the trial).
     pub log: bool,
 }

@@ -200,9 +200,9 @@ impl Tester {
         let started = SystemTime::now();
         let io = transport::check(self.backend, target.server).map_err(MeasureError::Backend)?;
         let device = device_to(target.server).ok();
-        let observer = Observer::new(target.pid, &[target.server.port()]).with_device(device);
+        let observer = Observer::new(&target.pids, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
-        let ((measured, probed), load) = load_probe::beside(target.pid, || {
+        let ((measured, probed), load) = load_probe::beside(&target.pids, || {
             auth_probe::beside(auth, target, &self.watch.live, || self.measure(&plan, auth, &workload))
         });
         let measured = measured.map_err(MeasureError::Io)?;

@@ -19,8 +19,8 @@ pub struct Watch {
 pub struct Server {
     /// Name and version of the server.
     pub name: String,
-    /// Its process, if it is known.
-    pub pid: Option<u32>,
+    /// Its processes, as far as they are known.
+    pub pids: Vec<u32>,
     /// The port that is asked.
     pub port: u16,
 }

@@ -13,7 +13,7 @@ use super::outputs::OutputArgs;
 use crate::failure::Failure;
 use crate::options::{QueryArgs, TesterArgs, process};
 use campaign::certificate::Conditions;
-use campaign::{Server, Target, empty_results, reach};
+use campaign::{Server, empty_results, reach};
 use lab::environment::{Manifest, PathDevices};
 
 /// Options of `sextant search`.
@@ -28,8 +28,8 @@ pub struct SearchArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT")]
     server: SocketAddr,
-    /// Process ID of the server, if it runs on this machine; its processor time, memory and socket drops are
-    /// then read
+    /// Process ID of the server, if it runs on this machine [default: found by its socket]; its processor time,
+    /// memory and socket drops are read
     #[arg(long, value_name = "PID", value_parser = process)]
     pid: Option<u32>,
     #[command(flatten)]
@@ -62,9 +62,10 @@ impl SearchArgs {
 pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let before = Manifest::take();
     let plan = args.search.plan(args.query.timeout_ns())?;
-    let tester = args.tester.tester(args.query.first_name())?;
+    let mut tester = args.tester.tester(args.query.first_name())?;
     args.query.workload.load_for_search()?;
-    let mut target = Target { pid: args.pid, ..args.query.target(args.server, plan.listen_ns) };
+    let mut target = args.query.target(args.server, plan.listen_ns);
+    let met = args.tester.meet(args.pid, &mut target, &mut tester);
     args.query.workload.apply(&args.query, &mut target)?;
     let store = args.search.store("search")?;
     reach(&target, &tester).inspect_err(|_| store.discard())?;
@@ -73,9 +74,10 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
     results.settings.auth = "not ours".into();
     let progress = args.search.progress(&tester.watch);
+    met.inspect(|met| progress.say(&format!("  server        {met}")));
     tester.watch.set_server(Server {
         name: args.server.to_string(),
-        pid: args.pid,
+        pids: target.pids.clone(),
         port: args.server.port(),
     });
     let conditions = Conditions::now(None, &tester, &target, None, &results.settings);

@@ -251,7 +251,7 @@ fn a_busy_child_is_seen_on_its_own_account() {
         ..Launch::default()
     };
     let mut child = Child::start(&launch, Scratch::new("busy", None).unwrap()).unwrap();
-    let observer = Observer::new(Some(child.pid()), &[]);
+    let observer = Observer::new(&[child.pid()], &[]);
     let before = observer.snapshot();
     thread::sleep(Duration::from_millis(500));
     let seen = observer.snapshot().since(&before);

@@ -139,7 +139,12 @@ impl Ladder<'_> {
             Some(_) => Model::Burst { queries: BURST },
             None => Model::Window { queries: OUTSTANDING },
         };
-        let target = Target { server: subject.server, pid: subject.pid, load, ..self.target.clone() };
+        let target = Target {
+            server: subject.server,
+            pids: subject.pid.into_iter().collect(),
+            load,
+            ..self.target.clone()
+        };
         reach(&target, self.tester)?;
         let duration_ns = self.duration.as_nanos() as u64;
         let doing = Status {

@@ -134,12 +134,12 @@ impl Memory {
             return;
         }
         let server = watch.server();
-        let (pid, port) = server.map_or((None, 0), |server| (server.pid, server.port));
+        let (pids, port) = server.map_or((Vec::new(), 0), |server| (server.pids, server.port));
         let now = Reading {
             at: Instant::now(),
             counts: watch.live.counts(),
             latency: watch.live.latency(),
-            machine: Observer::new(pid, &[port]).snapshot(),
+            machine: Observer::new(&pids, &[port]).snapshot(),
         };
         if let Some(last) = &self.last {
             self.pulse = now.since(last, port);
@@ -320,7 +320,7 @@ mod tests {
             left: Some(Duration::from_secs(42)),
             ..Status::default()
         };
-        let server = Server { name: "dns64d 0.1.0".into(), pid: None, port: 53 };
+        let server = Server { name: "dns64d 0.1.0".into(), pids: Vec::new(), port: 53 };
         let elapsed = Duration::from_millis(1500);
         assert_eq!(head(&doing, elapsed, Some(&server)), "dns64d 0.1.0: search 2/3, about 40 s left");
         assert_eq!(trial(&doing, elapsed), "62,500 q/s, 1.5 of 2.0 s");

@@ -76,6 +76,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     args.query.workload.apply(&args.query, &mut target)?;
     args.outputs.keep_list(&mut target)?;
     let progress = args.search.progress(&tester.watch);
+    args.meet(&mut target, &mut tester, &progress);
     let name = args.server.name()?;
     let store = args.search.store(name)?;
     let discard = |_: &Failure| store.discard();
@@ -87,10 +88,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let setup = Setup { server: &args.server, query: &args.query, auth_threads: args.site.auth_threads };
     let answers = looped.as_ref().map_or((args.site.auth_io, false), |looped| looped.auth.way());
     let servers = Servers::start(&setup, &site, &tester, answers).inspect_err(discard)?;
-    tester.alone = servers.running.is_some() && servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
-    let target = Target { server: servers.server, pid: servers.pid().or(args.server.pid), ..target };
+    if let Some(pid) = servers.pid() {
+        target.pids = vec![pid];
+        tester.alone = servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
+    }
+    let target = Target { server: servers.server, ..target };
     let shown = format!("{} {}", servers.dut.name, servers.dut.version).trim_end().to_owned();
-    tester.watch.set_server(Server { name: shown, pid: target.pid, port: target.server.port() });
+    tester.watch.set_server(Server { name: shown, pids: target.pids.clone(), port: target.server.port() });
 
     let mut results = empty_results(Kind::Bench);
     results.dut = servers.dut.clone();
@@ -168,6 +172,14 @@ impl BenchArgs {
         let measuring = plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(true);
         let names = self.server.authoritative.as_ref().map_or(0, |_| self.query.names.size());
         Ok(measuring + AROUND + Duration::from_secs(names / NAMES_LOADED_PER_SECOND))
+    }
+
+    /// Finds the processes of a server that the user runs.
+    fn meet(&self, target: &mut Target, tester: &mut Tester, progress: &Progress) {
+        let Some(server) = self.server.dut else { return };
+        target.server = server;
+        let met = self.tester.meet(self.server.pid, target, tester);
+        met.inspect(|met| progress.say(&format!("  server        {met}")));
     }
 
     /// The certificate that is good for this bench, or why there is none.

@@ -24,6 +24,7 @@ use crate::{EXIT_UNFIT, EXIT_USAGE};
 use authdns::ZoneConfig;
 use campaign::{Target, Tester};
 pub(crate) use io::{Io, IoArgs};
+use lab::observe::{allowed_cpus, listeners};
 pub(crate) use workload::WorkloadArgs;
 
 /// What to ask, and what to expect.
@@ -111,7 +112,7 @@ impl QueryArgs {
             listen_ns: listen_ns.max(timeout_ns),
             limits: Limits::for_timeout(timeout_ns),
             validity: self.counted(),
-            pid: None,
+            pids: Vec::new(),
             log: false,
         }
     }
@@ -187,6 +188,33 @@ impl TesterArgs {
     }
 }
 
+impl TesterArgs {
+    /// Finds the processes of a server that somebody else started on this machine, unless `pid` tells one,
+    /// and keeps the Tester's threads off the processors that the server is bound to. What was found, in a
+    /// line for the user.
+    pub fn meet(&self, pid: Option<u32>, target: &mut Target, tester: &mut Tester) -> Option<String> {
+        target.pids = pid.map_or_else(|| listeners(target.server), |pid| vec![pid]);
+        let servers = allowed_cpus(&target.pids);
+        let free: Vec<usize> =
+            sys::cpu::available().into_iter().filter(|cpu| !servers.contains(cpu)).collect();
+        if self.cpus.is_empty() && !free.is_empty() && !servers.is_empty() {
+            let last_first: Vec<usize> = free.into_iter().rev().collect();
+            tester.cpus = placed(self.threads, &[], &last_first);
+        }
+        let shared: Vec<usize> = tester.cpus.iter().copied().filter(|cpu| servers.contains(cpu)).collect();
+        tester.alone = !servers.is_empty() && shared.is_empty();
+        let found = target.pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        match (pid, target.pids.as_slice(), shared.first()) {
+            (_, [], _) => None,
+            (Some(_), _, None) => None,
+            (_, _, None) => Some(format!("process {found}, found by its socket")),
+            (_, _, Some(cpu)) => Some(format!(
+                "process {found} may run on the Tester's processor {cpu}, and both disturb each other: bind the server to other processors ('taskset -a -p -c LIST PID')"
+            )),
+        }
+    }
+}
+
 /// The processor of each thread, by `--threads` and `--cpus`: those chosen in turn, and at least one thread
 /// on each; where none is chosen, those of `usual` in turn.
 ///
@@ -198,9 +226,14 @@ pub fn processors(threads: u16, chosen: &[usize], usual: &[usize]) -> Result<Vec
         let message = format!("--cpus: processor {cpu} may not be used; usable are {usable:?}");
         return Err(Failure::new(EXIT_USAGE, message));
     }
+    Ok(placed(threads, chosen, usual))
+}
+
+/// The same without a look at what may be used.
+fn placed(threads: u16, chosen: &[usize], usual: &[usize]) -> Vec<usize> {
     let threads = usize::from(threads).max(chosen.len());
     let used = if chosen.is_empty() { usual } else { chosen };
-    Ok(used.iter().cycle().take(threads).copied().collect())
+    used.iter().cycle().take(threads).copied().collect()
 }
 
 /// Set when the user ends the program; a second signal ends it at once.

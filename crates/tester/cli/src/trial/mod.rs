@@ -43,8 +43,8 @@ pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
     server: Option<SocketAddr>,
-    /// Process ID of the server, if it runs on this machine; its processor time, memory and socket drops are
-    /// then read
+    /// Process ID of the server, if it runs on this machine [default: found by its socket]; its processor time,
+    /// memory and socket drops are read
     #[arg(long, value_name = "PID", requires = "server", value_parser = process)]
     pid: Option<u32>,
     /// Queries per second; needed unless --load has rates of its own or is a closed loop
@@ -106,10 +106,13 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     // A wrong option is known before any server is started.
     args.query.workload.rate_qps(args.rate)?;
     let server = args.server.unwrap_or(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
-    let mut target = Target { pid: args.pid, ..args.query.target(server, listen_ns) };
+    let mut target = args.query.target(server, listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
-    let tester = args.tester.tester(args.query.first_name())?;
+    let mut tester = args.tester.tester(args.query.first_name())?;
     args.query.workload.check_threads(tester.cpus.len())?;
+    if args.server.is_some() {
+        args.tester.meet(args.pid, &mut target, &mut tester);
+    }
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
     let store = store.transpose().map_err(cannot_write)?;
     // What was not measured leaves no directory behind.

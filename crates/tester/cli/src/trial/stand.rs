@@ -88,7 +88,7 @@ impl StandArgs {
         let setup = Setup { server: &server, query, auth_threads: self.site.auth_threads };
         let servers = Servers::start(&setup, &site, tester, looped.auth.way())?;
         tester.alone = servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
-        (target.server, target.pid) = (servers.server, servers.pid());
+        (target.server, target.pids) = (servers.server, servers.pid().into_iter().collect());
         progress.say(&format!("  asking        {} {}, over {site}", servers.dut.name, servers.dut.version));
         Ok(Some(TrialSetup { servers: Some(servers), looped, _site: site }))
     }

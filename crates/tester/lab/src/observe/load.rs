@@ -10,7 +10,7 @@ use super::process::{family, total_ns};
 /// may be read while a trial runs.
 #[derive(Clone, Debug)]
 pub struct LoadMeter {
-    /// The server's process and those that it had started when the meter was made.
+    /// The server's processes and those that they had started when the meter was made.
     server: Option<Vec<PathBuf>>,
     ticks_per_second: u64,
 }
@@ -27,11 +27,16 @@ pub struct LoadReading {
 }
 
 impl LoadMeter {
-    /// Watches the machine and this process, and the server if its process is known.
-    pub fn new(server: Option<u32>) -> Self {
-        let directory = |pid: u32| PathBuf::from(format!("/proc/{pid}"));
-        let all = |pid: u32| std::iter::once(pid).chain(family(pid)).map(directory).collect();
-        Self { server: server.map(all), ticks_per_second: sys::process::ticks_per_second() }
+    /// Watches the machine and this process, and the server if its processes are known.
+    pub fn new(server: &[u32]) -> Self {
+        let known = (!server.is_empty()).then(|| directories(server));
+        Self { server: known, ticks_per_second: sys::process::ticks_per_second() }
+    }
+
+    /// The same while no server works for the Tester: whatever is not the Tester, nor a server whose process
+    /// is known, is another program.
+    pub fn between_trials(server: &[u32]) -> Self {
+        Self { server: Some(directories(server)), ..Self::new(&[]) }
     }
 
     /// The times now; `None` where the kernel does not tell.
@@ -48,6 +53,12 @@ impl LoadMeter {
                 .and_then(|all| all.iter().map(|directory| total(directory)).sum()),
         })
     }
+}
+
+/// Of processes and of those that they have started.
+fn directories(pids: &[u32]) -> Vec<PathBuf> {
+    let all = pids.iter().flat_map(|&pid| std::iter::once(pid).chain(family(pid)));
+    all.map(|pid| PathBuf::from(format!("/proc/{pid}"))).collect()
 }
 
 impl LoadReading {
@@ -86,11 +97,13 @@ mod tests {
 
     #[test]
     fn the_meter_reads_this_machine() {
-        let meter = LoadMeter::new(Some(std::process::id()));
+        let meter = LoadMeter::new(&[std::process::id()]);
         let (before, now) = (meter.read().unwrap(), meter.read().unwrap());
         assert!(now.taken_ns >= before.taken_ns && now.server_ns >= before.server_ns);
         assert!(now.since(&before).1.is_some());
-        let gone = LoadMeter::new(Some(u32::MAX));
+        let gone = LoadMeter::new(&[u32::MAX]);
         assert_eq!(gone.read().unwrap().since(&before).1, None);
+        let between = LoadMeter::between_trials(&[]);
+        assert!(between.read().unwrap().since(&between.read().unwrap()).1.is_some());
     }
 }

@@ -6,6 +6,7 @@
 mod buffers;
 pub(super) mod cpu;
 mod device;
+mod listeners;
 mod load;
 mod network;
 mod process;
@@ -21,15 +22,16 @@ pub use buffers::receive_buffer_of;
 pub use cpu::CpuTimes;
 use cpu::parse_cpus;
 pub use device::DeviceLosses;
+pub use listeners::listeners;
 pub use load::{LoadMeter, LoadReading};
 pub(super) use network::parse_softnet;
 pub use network::{PortCounters, Softnet, UdpErrors};
-pub use process::{ProcessCounters, ProcessUse, ThreadUse};
+pub use process::{ProcessCounters, ProcessUse, ThreadUse, allowed_cpus};
 
 /// Knows what to read.
 #[derive(Clone, Debug)]
 pub struct Observer {
-    server: Option<u32>,
+    server: Vec<u32>,
     ports: Vec<u16>,
     device: Option<Device>,
     ticks_per_second: u64,
@@ -84,11 +86,11 @@ pub struct Observation {
 }
 
 impl Observer {
-    /// Watches this process, the server's if its number is known, and the server's sockets on these UDP
-    /// ports.
-    pub fn new(server: Option<u32>, ports: &[u16]) -> Self {
+    /// Watches this process, those of the server as far as they are known, and the server's sockets on these
+    /// UDP ports.
+    pub fn new(server: &[u32], ports: &[u16]) -> Self {
         let ticks_per_second = sys::process::ticks_per_second();
-        Self { server, ports: ports.to_vec(), device: None, ticks_per_second }
+        Self { server: server.to_vec(), ports: ports.to_vec(), device: None, ticks_per_second }
     }
 
     /// Watches this device too.
@@ -99,7 +101,7 @@ impl Observer {
 
     /// Whether the server is known, and in another network namespace than the calling thread.
     fn server_is_elsewhere(&self) -> bool {
-        let Some(pid) = self.server else { return false };
+        let Some(pid) = self.server.first() else { return false };
         let namespace = |path: &str| fs::read_link(path).ok();
         let theirs = namespace(&format!("/proc/{pid}/ns/net"));
         theirs.is_some() && theirs != namespace("/proc/thread-self/ns/net")
@@ -112,8 +114,10 @@ impl Observer {
     pub fn snapshot(&self) -> Snapshot {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let own = |name: &str| read(&format!("/proc/thread-self/net/{name}"));
-        let of_server = |name: &str| read(&format!("/proc/{}/net/{name}", self.server.unwrap_or_default()));
-        let sockets = ["udp", "udp6"].map(|name| self.server.map_or_else(|| own(name), |_| of_server(name)));
+        let server = self.server.first();
+        let of_server =
+            |name: &str| server.map_or_else(|| own(name), |pid| read(&format!("/proc/{pid}/net/{name}")));
+        let sockets = ["udp", "udp6"].map(of_server);
         let port_counters = |&port: &u16| {
             let mut counters = PortCounters::default();
             sockets.iter().for_each(|text| network::count_port(text, port, &mut counters));
@@ -122,7 +126,7 @@ impl Observer {
         Snapshot {
             taken_ns: sys::clock::monotonic_ns(),
             cpus: parse_cpus(&read("/proc/stat"), self.ticks_per_second),
-            server: self.server.and_then(ProcessCounters::of),
+            server: ProcessCounters::of_all(&self.server),
             tester: ProcessCounters::read(Path::new("/proc/self"), self.ticks_per_second).unwrap_or_default(),
             ports: self.ports.iter().map(port_counters).collect(),
             udp: network::parse_snmp(&own("snmp")),
@@ -255,7 +259,7 @@ mod tests {
         let other = UdpSocket::bind("[::1]:0").unwrap();
         let sender = UdpSocket::bind("[::1]:0").unwrap();
         let (port, other_port) = (full.local_addr().unwrap().port(), other.local_addr().unwrap().port());
-        let observer = Observer::new(None, &[port, other_port]);
+        let observer = Observer::new(&[], &[port, other_port]);
         let before = observer.snapshot();
         // More than any default receive buffer takes; nobody reads.
         let datagrams = 50_000u64;
@@ -275,7 +279,7 @@ mod tests {
 
     #[test]
     fn work_of_this_process_is_ours_and_not_foreign() {
-        let observer = Observer::new(Some(std::process::id()), &[]);
+        let observer = Observer::new(&[std::process::id()], &[]);
         let before = observer.snapshot();
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(300) {
@@ -318,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_there_is_not_observed() {
-        let observer = Observer::new(Some(u32::MAX), &[]);
+        let observer = Observer::new(&[u32::MAX], &[]);
         let before = observer.snapshot();
         let seen = observer.snapshot().since(&before);
         assert_eq!(seen.server, None);

@@ -2,7 +2,7 @@
 //! switches (`/proc/PID`, proc(5)).
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,8 @@ use super::cpu::ticks_to_ns;
 /// A process counts with its children, theirs, and so on, up to so many: some servers have a process for each
 /// job.
 const FAMILY_MAX: usize = 4096;
+/// The highest number of a processor that is looked at.
+const CPUS_MAX: usize = 1 << 16;
 
 /// The counters of a process and of those that it started, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,6 +94,15 @@ impl ProcessCounters {
             all.memory_octets = parts.map(|&pid| proportional_octets(&directory(pid))).sum();
         }
         Some(all)
+    }
+
+    /// Those of several processes, each with what it started; `None` when there is none of them.
+    pub fn of_all(pids: &[u32]) -> Option<Self> {
+        pids.iter().filter_map(|&pid| Self::of(pid)).reduce(|mut all, other| {
+            all.memory_octets = all.memory_octets.saturating_add(other.memory_octets);
+            all.add(other);
+            all
+        })
     }
 
     fn add(&mut self, other: Self) {
@@ -180,16 +191,17 @@ fn times(directory: &Path) -> Option<[u64; 2]> {
     parse_stat(&fs::read_to_string(directory.join("stat")).ok()?).map(|(_, times)| times)
 }
 
-/// The children of a process, theirs, and so on.
+/// The children of a process, theirs, and so on; this process, which may be among them, is no part of a
+/// server.
 pub(super) fn family(pid: u32) -> Vec<u32> {
-    let mut found: Vec<u32> = Vec::new();
+    let (own, mut found) = (std::process::id(), Vec::new());
     let mut open = vec![pid];
     while let Some(parent) = open.pop().filter(|_| found.len() < FAMILY_MAX) {
         let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
         for task in tasks {
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
             let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
-            for child in children.filter(|&child| child != pid) {
+            for child in children.filter(|&child| child != pid && child != own) {
                 if !found.contains(&child) {
                     found.push(child);
                     open.push(child);
@@ -198,6 +210,30 @@ pub(super) fn family(pid: u32) -> Vec<u32> {
         }
     }
     found
+}
+
+/// The process that started this one; `None` when there is no such process.
+pub(super) fn stat_parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The processors on which any thread of these processes, or of those that they started, may run.
+pub fn allowed_cpus(pids: &[u32]) -> BTreeSet<usize> {
+    let all = pids.iter().flat_map(|&pid| std::iter::once(pid).chain(family(pid)));
+    let tasks = all.flat_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten());
+    let statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    statuses.flat_map(|status| parse_allowed_cpus(&status)).collect()
+}
+
+/// Reads a line such as `Cpus_allowed_list: 0-1,3`.
+fn parse_allowed_cpus(status: &str) -> Vec<usize> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?.min(CPUS_MAX))
+    };
+    list.split(',').filter_map(range).flatten().collect()
 }
 
 /// The proportional share of each page that a process uses, in octets; its resident memory where the kernel
@@ -261,6 +297,8 @@ mod tests {
         assert_eq!(status_octets(status, "VmHWM:"), 2 << 20);
         assert_eq!(status_number(status, "voluntary_ctxt_switches:"), 7);
         assert_eq!(status_number(status, "nonvoluntary_ctxt_switches:"), 0);
+        assert_eq!(parse_allowed_cpus("Name:\tx\nCpus_allowed_list:\t0-1,3, 5-x\n"), [0, 1, 3]);
+        assert_eq!(parse_allowed_cpus(status), [] as [usize; 0]);
     }
 
     #[test]
@@ -307,6 +345,7 @@ mod tests {
             let _ = parse_stat(&text);
             let _ = parse_schedstat(&text);
             let _ = status_octets(&text, "VmRSS:");
+            let _ = parse_allowed_cpus(&format!("Cpus_allowed_list:{text}"));
         }
     }
 }
