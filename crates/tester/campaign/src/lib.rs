@@ -15,6 +15,7 @@ mod load_probe;
 mod loopback;
 mod plan;
 mod progress;
+mod quiet;
 mod reach;
 mod selftest;
 pub mod series;

@@ -275,7 +275,8 @@ fn exit_code(results: &Results, ended: BenchEnd, directory: &Path) -> Result<u8,
     let kept = directory.display();
     let (code, reason) = match ended {
         BenchEnd::Complete => {
-            let found = results.summary.as_ref().is_some_and(|summary| summary.p1 > 0);
+            let found = results.summary.as_ref().is_some_and(|summary| summary.p1 > 0)
+                || results.interval.as_ref().is_some_and(|interval| interval.at_least_qps > 0);
             return Ok(if found { 0 } else { EXIT_FAILED });
         }
         BenchEnd::Record(error) => return Err(Failure::new(EXIT_UNFIT, error)),

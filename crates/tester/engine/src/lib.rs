@@ -11,6 +11,7 @@ pub mod lane;
 pub mod matcher;
 pub mod pacer;
 pub mod querylog;
+pub mod quiet;
 pub mod search;
 pub mod stats;
 pub mod trial;

@@ -5,14 +5,15 @@ mod bisection;
 mod goal;
 mod mlr;
 mod recorded;
+mod voids;
 
 pub use goal::Goal;
 pub use mlr::{GoalBounds, goal_bounds};
 
 use crate::circumstances::Validity;
-use record::limits::VOID_SHARE;
 use record::standing::Rule;
 use record::{Outcome, Trial};
+use voids::Undecided;
 
 /// How to search.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,8 +45,9 @@ pub struct SearchSpec {
     pub trial_ns: u64,
     /// Stop when the bracket is narrower than this share of its lower bound, in percent; likewise.
     pub width_pct: f64,
-    /// So many void trials in a row at one rate end the search, and so many among others if they are more
-    /// than [`VOID_SHARE`] of all.
+    /// So many void trials in a row leave a rate undecided, and the search goes on at other rates. This number
+    /// times [`VOIDS_IN_SEARCH`](record::limits::VOIDS_IN_SEARCH) of them end the search, if they are more
+    /// than [`VOID_SHARE`](record::limits::VOID_SHARE) of all.
     pub voids_max: u32,
 }
 
@@ -74,11 +76,6 @@ impl Point {
             loss_ratio: failed as f64 / trial.scheduled.max(1) as f64,
         }
     }
-
-    /// Whether it was run as the other one and ended so.
-    fn repeats(&self, other: &Self) -> bool {
-        (self.rate_qps, self.duration_ns, self.outcome) == (other.rate_qps, other.duration_ns, other.outcome)
-    }
 }
 
 /// What a trial is told (RFC 9971: trial input).
@@ -97,8 +94,7 @@ pub enum Next {
     Try(TrialInput),
     /// The search is over.
     Found(SearchResult),
-    /// Too many trials were void, the last at this rate, and no rate passed: nothing can be said of the
-    /// server.
+    /// Void trials left this rate undecided, in q/s, and no rate passed: the search has no result.
     Unfit(u64),
 }
 
@@ -112,7 +108,7 @@ pub struct SearchResult {
     pub stop_width_qps: u64,
     /// The highest rate allowed passed.
     pub at_ceiling: bool,
-    /// Too many trials were void: the search ended at this rate, in q/s.
+    /// Void trials left this rate undecided, in q/s, which lies within the bracket.
     pub ended_by_voids_qps: Option<u64>,
 }
 
@@ -145,40 +141,30 @@ pub fn bracket(spec: &SearchSpec, history: &[Point]) -> Bracket {
 
 /// The next step of a search.
 pub fn next(spec: &SearchSpec, history: &[Point]) -> Next {
+    let undecided = Undecided::of(spec, history);
     if let Some(last) = history.last().filter(|last| last.outcome == Outcome::Void) {
-        return match has_too_many_voids(spec, history, last) {
-            true => ended_by_voids(spec, history, last.rate_qps),
-            false => Next::Try(TrialInput { rate_qps: last.rate_qps, duration_ns: last.duration_ns }),
-        };
+        if voids::are_too_many(spec, history) {
+            return voids::known(spec, history, last.rate_qps);
+        }
+        if !undecided.has(last) {
+            return Next::Try(TrialInput { rate_qps: last.rate_qps, duration_ns: last.duration_ns });
+        }
     }
-    match &spec.mode {
-        Mode::Fixed { trials } => fixed(spec, history, *trials),
-        Mode::Rfc8219 | Mode::Verify => bisection::next(spec, history),
-        Mode::Mlr(goals) => mlr::next(spec, goals, history),
+    let assumed = undecided.assumed(history);
+    let next = match &spec.mode {
+        Mode::Fixed { trials } => fixed(spec, &assumed, *trials),
+        Mode::Rfc8219 | Mode::Verify => bisection::next(spec, &assumed),
+        Mode::Mlr(goals) => mlr::next(spec, goals, &assumed),
+    };
+    match undecided.above(bracket(spec, history).passed_qps) {
+        // Without what was assumed the search would not be at its end.
+        Some(rate_qps)
+            if matches!(next, Next::Found(_)) && bracket(spec, &assumed) != bracket(spec, history) =>
+        {
+            voids::known(spec, history, rate_qps)
+        }
+        _ => next,
     }
-}
-
-/// Whether the last trial, a void one, is one too many.
-fn has_too_many_voids(spec: &SearchSpec, history: &[Point], last: &Point) -> bool {
-    let in_a_row = history.iter().rev().take_while(|point| point.repeats(last)).count();
-    let all = history.iter().filter(|point| point.outcome == Outcome::Void).count();
-    let voids_max = spec.voids_max as usize;
-    in_a_row >= voids_max
-        || (all >= voids_max && all as f64 > history.len() as f64 * VOID_SHARE.value / 100.0)
-}
-
-/// What is known where the search could not go on.
-fn ended_by_voids(spec: &SearchSpec, history: &[Point], rate_qps: u64) -> Next {
-    let Bracket { passed_qps, failed_qps } = bracket(spec, history);
-    if passed_qps == 0 {
-        return Next::Unfit(rate_qps);
-    }
-    Next::Found(SearchResult {
-        qps: passed_qps,
-        stop_width_qps: failed_qps.min(spec.high_qps).saturating_sub(passed_qps),
-        at_ceiling: passed_qps >= spec.high_qps,
-        ended_by_voids_qps: Some(rate_qps),
-    })
 }
 
 impl SearchSpec {

@@ -6,6 +6,7 @@
 pub mod campaign;
 mod goals;
 pub mod identifiers;
+mod interval;
 pub mod ladder;
 pub mod limits;
 mod load;
@@ -21,6 +22,7 @@ mod summary;
 mod terms;
 
 pub use goals::{Goal, GoalResult, GoalSummary};
+pub use interval::RateInterval;
 pub use load::LoadModel;
 pub use questions::{FileQuestions, Questions};
 pub use results::*;

@@ -162,6 +162,22 @@ pub const FOREIGN_LOAD_WARNING: Limit = Limit {
     decides: "above it the preflight warns",
     source: "half of `other programs`: a short sample before the measurement, and a warning voids nothing",
 };
+/// How long the Tester waits for a quiet machine.
+pub const QUIET_WAIT: Limit = Limit {
+    name: "waiting for a quiet machine",
+    value: 120.0,
+    unit: "s in a measurement",
+    decides: "after it, or after as much time as the trials take, the Tester waits no more: trials are run as the machine is",
+    source: "own; about the time of a measurement with the quick preset. A short measurement is not worth a long wait",
+};
+/// How long the Tester looks before it calls a machine quiet.
+pub const QUIET_TIME: Limit = Limit {
+    name: "quiet time",
+    value: 10.0,
+    unit: "tenths of a second",
+    decides: "the machine is quiet if none of these tenths counts as loaded, while the Tester keeps every processor busy",
+    source: "own; the hypervisor takes little from an idle machine",
+};
 /// The hypervisor's part before a measurement.
 pub const STEAL_WARNING: Limit = Limit {
     name: "steal, warning",
@@ -191,20 +207,28 @@ pub const VOIDS_IN_A_ROW: Limit = Limit {
     name: "void trials in a row",
     value: 8.0,
     unit: "trials at a rate",
-    decides: "the search ends with what is known; exit code 3 if no rate passed in any search",
+    decides: "the rate stays undecided, and the search looks for bounds above or below it",
     source: "own; more repetitions of the same fault tell nothing new",
+};
+/// Void trials among all of a search, with [`VOID_SHARE`].
+pub const VOIDS_IN_SEARCH: Limit = Limit {
+    name: "void trials of a search",
+    value: 3.0,
+    unit: "times the void trials in a row",
+    decides: "from here on, with the share below, the search ends with what is known",
+    source: "own; one rate undecided, and two more to find bounds. It limits the time of a measurement",
 };
 /// Void trials among all of a search.
 pub const VOID_SHARE: Limit = Limit {
     name: "void trials, share",
     value: 50.0,
     unit: "% of a search's trials",
-    decides: "above it, if there are at least as many void trials as the limit above, the search ends likewise",
+    decides: "above it, with the number above, the search ends with what is known",
     source: "own; a void trial may hide a failure and is repeated: with more void trials than others, chance would select the rate",
 };
 
 /// All limits, in the order of the documentation.
-pub const TABLE: [&Limit; 22] = [
+pub const TABLE: [&Limit; 25] = [
     &LATENESS_P999,
     &LATENESS_MAX,
     &LATENESS_IN_TRIAL,
@@ -221,10 +245,13 @@ pub const TABLE: [&Limit; 22] = [
     &FOREIGN_LOAD,
     &STEAL,
     &LOAD_SAMPLES,
+    &QUIET_TIME,
+    &QUIET_WAIT,
     &FOREIGN_LOAD_WARNING,
     &STEAL_WARNING,
     &WORKER_BUSY,
     &MARGINAL_LOSS,
     &VOIDS_IN_A_ROW,
+    &VOIDS_IN_SEARCH,
     &VOID_SHARE,
 ];

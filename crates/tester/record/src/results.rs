@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::goals::{Goal, GoalResult, GoalSummary};
 use crate::identifiers::Analysis;
+use crate::interval::RateInterval;
 use crate::load::LoadModel;
 use crate::questions::Questions;
 use crate::summary::{Steadiness, Summary};
@@ -47,8 +48,11 @@ pub struct Results {
     /// What the AuthDNS saw of the server's queries; absent where it was not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Analysis>,
-    /// Over the runs that found a rate.
+    /// Over the runs that came to their end.
     pub summary: Option<Summary>,
+    /// Where the rate lies if void trials kept every run from its end; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<RateInterval>,
     /// The same for each goal of the search, in the order of the settings; empty where it had none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalSummary>,
@@ -84,6 +88,7 @@ impl Results {
             latency_trial: None,
             observed: None,
             summary: None,
+            interval: None,
             goals: Vec::new(),
             steadiness: None,
             bottleneck: None,
@@ -297,8 +302,8 @@ pub struct Run {
     pub at_ceiling: bool,
     /// How often a trial failed at the highest rate at which a trial passed, or below.
     pub loss_inversions: u32,
-    /// Too many trials were void: the search ended at this rate, in q/s, with what was known. Absent if it
-    /// ended otherwise.
+    /// Void trials left this rate undecided, in q/s, so that the search ended with what was known. Absent if
+    /// it ended otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by_voids_qps: Option<u64>,
     /// The bounds for each goal of the settings.
@@ -306,6 +311,13 @@ pub struct Run {
     pub goals: Vec<GoalResult>,
     /// In the order they were run.
     pub trials: Vec<Trial>,
+}
+
+impl Run {
+    /// Whether the search came to its end without leaving a rate undecided for void trials.
+    pub fn came_to_its_end(&self) -> bool {
+        self.complete && self.ended_by_voids_qps.is_none()
+    }
 }
 
 /// What became of a trial.
@@ -334,6 +346,9 @@ pub struct Trial {
     pub started_utc: String,
     /// Index of its first name.
     pub first_name: u64,
+    /// How long the Tester waited for a quiet machine before it, in seconds; 0 if it did not wait.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_s: f64,
     /// What became of it.
     pub outcome: Outcome,
     /// Why it is void; `null` if it is not.
@@ -423,6 +438,11 @@ pub struct Trial {
     /// What the server was asked meanwhile and what counts nowhere else; absent if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<BackgroundQueries>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Trial {
@@ -649,6 +669,16 @@ pub struct Observation {
     pub auth_probes_late: Option<u64>,
     /// Queries at the AuthDNS for each query of the Measurer; 2.0 is expected where no name has a AAAA.
     pub auth_queries_per_query: Option<f64>,
+}
+
+impl Observation {
+    /// The processor time of other programs in percent of one processor. Interrupts are not theirs: the
+    /// kernel works in them for the datagrams of the trial. `None` where the server's process is not known:
+    /// its own work would look like that of other programs.
+    pub fn other_programs_pct(&self) -> Option<f64> {
+        let foreign_pct = self.foreign_cpu_pct.filter(|_| self.dut_cpu_pct.is_some())?;
+        Some((foreign_pct - self.interrupt_pct.unwrap_or(0.0)).max(0.0))
+    }
 }
 
 /// What limited the rate.

@@ -53,7 +53,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 pub fn summarize_goals(settings: &Settings, runs: &[Run]) -> Vec<GoalSummary> {
     let of_goal = |(index, goal): (usize, &crate::Goal)| {
         let found: Vec<_> =
-            runs.iter().filter(|run| run.complete).filter_map(|run| run.goals.get(index)).collect();
+            runs.iter().filter(|run| run.came_to_its_end()).filter_map(|run| run.goals.get(index)).collect();
         let rates: Vec<u64> = found.iter().map(|one| one.lower_qps.unwrap_or(0)).collect();
         let width =
             found.iter().filter_map(|one| Some(one.upper_qps? - one.lower_qps?.min(one.upper_qps?))).max();
@@ -73,7 +73,7 @@ const NOISE_GOALS_PCT: [f64; 2] = [0.0, 0.01];
 
 /// How steady the runs that came to their end are, in the order they were run; `None` before there are two.
 pub fn steadiness(runs: &[Run], goals: &[GoalSummary]) -> Option<Steadiness> {
-    let rates: Vec<f64> = runs.iter().filter(|run| run.complete).map(|run| run.qps as f64).collect();
+    let rates: Vec<f64> = runs.iter().filter(|run| run.came_to_its_end()).map(|run| run.qps as f64).collect();
     let at = |loss_pct: f64| {
         goals.iter().find(|goal| (goal.loss_pct - loss_pct).abs() < 1e-9).map(|goal| goal.lower.median)
     };

@@ -14,11 +14,12 @@ const PLACES: usize = 64;
 type Cell = fn(&Trial) -> String;
 
 /// The columns that hold the same of every trial: rates in q/s, times as their names say.
-const COLUMNS: [(&str, Cell); 41] = [
+const COLUMNS: [(&str, Cell); 42] = [
     ("rate_qps", |t| t.rate_qps.to_string()),
     ("duration_s", |t| exact(t.duration_s)),
     ("started_utc", |t| t.started_utc.clone()),
     ("first_name", |t| t.first_name.to_string()),
+    ("waited_s", |t| exact(t.waited_s)),
     ("outcome", |t| outcome_word(t.outcome).to_owned()),
     ("void", |t| t.void.clone().unwrap_or_default()),
     ("scheduled", |t| t.scheduled.to_string()),

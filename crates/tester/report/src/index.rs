@@ -7,6 +7,7 @@ use record::{Results, State, Summary};
 
 use super::clean::shortened;
 use super::html::{document, figure};
+use super::interval::{bounds, interval};
 use super::svg::{Chart, Frame, Item, Scale, Shape, Size, Tick, label, legend, line, shape, x_axis, y_axis};
 use super::table::{Cell, Column, Table, table};
 use super::words::{dut_name, instant};
@@ -90,7 +91,8 @@ fn row(entry: &Entry) -> Vec<Cell> {
         Cell::text(&dut_name(results)),
         Cell::text(&results.settings.preset),
         number(|summary| summary.n as f64),
-        number(|summary| summary.p1 as f64),
+        interval(results)
+            .map_or_else(|| number(|summary| summary.p1 as f64), |found| Cell::text(&bounds(&found))),
         number(|summary| summary.median),
         number(|summary| summary.p99 as f64),
         Cell::maybe(summary.map(|summary| summary.dispersion_pct), percent),

@@ -17,6 +17,7 @@ mod goals;
 mod held;
 mod html;
 pub mod index;
+mod interval;
 mod lines;
 mod load;
 mod method;

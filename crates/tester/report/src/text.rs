@@ -5,6 +5,7 @@ use record::{Results, Severity, Trial};
 use super::caveats::{Caveat, caveats, remarks};
 use super::clean::{printable, shortened};
 use super::goals::{goal_lines, steadiness};
+use super::interval::{bounds, interval};
 use super::lines::{line, wrapped};
 use super::observed::summary;
 use super::select::{Tally, every_trial};
@@ -62,6 +63,9 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
         add(&p99_name(summary.n), rate_of(summary.p99));
         add("Dispersion", format!("{} of the median", percent(summary.dispersion_pct)));
         add("How sure", confidence(results));
+    }
+    if let Some(found) = interval(results) {
+        add("Rate", bounds(&found));
     }
     if !results.runs.is_empty() {
         add("Rates found", rates(results));

@@ -10,6 +10,7 @@ use super::bounds::unseen;
 use super::clean::printable;
 use super::goals::{may_lose, without};
 use super::held::held;
+use super::interval::{interval, interval_sentence};
 use super::select::deciding_failure;
 use record::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, time_of};
 
@@ -126,8 +127,11 @@ pub fn verdict(results: &Results) -> String {
 }
 
 fn unchecked_verdict(results: &Results) -> String {
-    let Some(summary) = &results.summary else { return without_summary(results) };
-    let mut text = rate_sentence(results, summary);
+    let mut text = match (&results.summary, interval(results)) {
+        (Some(summary), _) => rate_sentence(results, summary),
+        (None, Some(found)) => interval_sentence(results, &found),
+        (None, None) => return without_summary(results),
+    };
     if let Some(ended) = ended_by_voids(results) {
         text += &format!(" {ended}");
     }
@@ -190,15 +194,19 @@ fn spread(summary: &Summary) -> String {
     }
 }
 
-/// Which searches void trials ended, and between which bounds their rates lie.
+/// Which searches void trials ended, and between which bounds their rates lie. `None` also where the bounds
+/// of all together are the result.
 pub(crate) fn ended_by_voids(results: &Results) -> Option<String> {
+    if interval(results).is_some() {
+        return None;
+    }
     let ended: Vec<(usize, u64, &Run)> = (results.runs.iter().enumerate())
         .filter_map(|(index, run)| Some((index + 1, run.ended_by_voids_qps?, run)))
         .collect();
     let one = |(number, void_qps, run): &(usize, u64, &Run)| {
-        let ended = format!("Void trials at {} ended run {number}", rate_of(*void_qps));
+        let ended = format!("Void trials left {} undecided in run {number}", rate_of(*void_qps));
         match deciding_failure(run) {
-            _ if run.qps == 0 => format!("{ended} before any rate passed."),
+            _ if run.qps == 0 => format!("{ended}, and no rate passed."),
             Some(failure) => {
                 let (passed, failed) = (rate_of(run.qps), rate_of(failure.rate_qps));
                 format!("{ended}: its rate lies between {passed} and {failed}.")
@@ -208,7 +216,7 @@ pub(crate) fn ended_by_voids(results: &Results) -> Option<String> {
     };
     let named: Vec<String> = ended.iter().take(ENDED_NAMED).map(one).collect();
     let more = ended.len() - named.len();
-    let more = (more > 0).then(|| format!("Void trials ended {} more.", plural(more, "run", "runs")));
+    let more = (more > 0).then(|| format!("Void trials did so in {} more.", plural(more, "run", "runs")));
     (!ended.is_empty()).then(|| named.into_iter().chain(more).collect::<Vec<_>>().join(" "))
 }
 

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use record::statistics::summarize;
-use record::{Goal, Kind, Outcome, Results, Run, Trial};
+use record::{Goal, Kind, Outcome, RateInterval, Results, Run, Trial};
 use report::compare::{Named, pair, pair_text};
 
 /// A record of the quick preset by an older rule, in which one pass outvoted one failure.
@@ -80,15 +80,41 @@ fn a_search_that_voids_ended_says_where_and_between_what() {
     results.runs[2].ended_by_voids_qps = Some(90_000);
     let found_qps = results.runs[2].qps;
     results.runs[2].trials.retain(|trial| trial.rate_qps <= found_qps);
-    let said = "Void trials at 93,750 q/s ended run 2: its rate lies between 93,750 q/s and 94,921 q/s. Void trials at \
-                90,000 q/s ended run 3: its rate is at least 86,718 q/s.";
+    let said = "Void trials left 93,750 q/s undecided in run 2: its rate lies between 93,750 q/s and 94,921 q/s. Void \
+                trials left 90,000 q/s undecided in run 3: its rate is at least 86,718 q/s.";
     assert!(report::verdict(&results).contains(said), "{}", report::verdict(&results));
     assert_eq!(flat(&report::html(&results)).matches(said).count(), 1, "in the verdict alone");
     results.runs[0] = Run { qps: 0, complete: false, ..results.runs[0].clone() };
     results.runs[0].ended_by_voids_qps = Some(75_000);
     assert!(
-        report::verdict(&results).contains("Void trials at 75,000 q/s ended run 1 before any rate passed.")
+        report::verdict(&results)
+            .contains("Void trials left 75,000 q/s undecided in run 1, and no rate passed.")
     );
+}
+
+#[test]
+fn where_void_trials_ended_every_search_an_interval_is_the_result() {
+    let mut results = outvoted();
+    results.runs.iter_mut().for_each(|run| run.ended_by_voids_qps = Some(90_000));
+    results.summary = None;
+    let said = "The rate of dns64d 0.1.0 lies between 43,359 q/s and 94,921 q/s: 43,359 q/s held in the only trial of 2 s \
+                at or below it, and 94,921 q/s failed. 0 of 30 trials void";
+    let verdict = report::verdict(&results);
+    assert!(verdict.starts_with(said), "{verdict}");
+    for (file, text) in &everything(&results)[..3] {
+        assert!(text.contains(said), "{file}: {text}");
+        assert_eq!(
+            text.matches("Void trials kept every search from its end.").count(),
+            usize::from(file != "verdict")
+        );
+    }
+    assert!(flat(&report::html(&results)).contains("<strong>43,359 to 94,921</strong>"));
+    let tables = report::tables(&results);
+    let interval = &tables.iter().find(|(name, _)| name == "interval.csv").unwrap().1;
+    assert!(interval.contains("43359") && interval.contains("94921"), "{interval}");
+    let named = Named { name: "a", results: &results };
+    let refused = flat(&pair(named, named, None, 2.0).unwrap_err().to_string());
+    assert!(refused.contains("the rate is known to be between 43,359 q/s and 94,921 q/s alone"), "{refused}");
 }
 
 #[test]
@@ -178,6 +204,39 @@ fn expected(all: usize, lost: usize) -> String {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// The same of an interval: no trial that counts failed at or below what the texts give as its lower end,
+    /// none passed at or above its upper end, and nothing claims more.
+    #[test]
+    fn no_interval_contradicts_a_trial(mut results in record()) {
+        results.runs.iter_mut().for_each(|run| run.ended_by_voids_qps = Some(run.qps + 1));
+        results.summary = None;
+        let found = RateInterval::of(&results).unwrap();
+        let (least_qps, below_qps) = (found.at_least_qps, found.below_qps);
+        let allowed = results.settings.goals.first().map_or(0.0, |goal| goal.loss_pct / 100.0);
+        for trial in results.runs.iter().flat_map(|run| &run.trials).chain(&results.latency_trial) {
+            match trial.outcome {
+                Outcome::Void => {}
+                Outcome::Fail if trial.loss_ratio() > allowed => prop_assert!(trial.rate_qps > least_qps),
+                _ => prop_assert!(below_qps.is_none_or(|below_qps| trial.rate_qps < below_qps)),
+            }
+        }
+        let rate = record::number::rate_of;
+        let said = match (least_qps, below_qps) {
+            // The trials say nothing.
+            (0, None) => return Ok(()),
+            (0, Some(below_qps)) => format!("is below {}", rate(below_qps)),
+            (_, None) => format!("is at least {}", rate(least_qps)),
+            (_, Some(below_qps)) => format!("lies between {} and {}", rate(least_qps), rate(below_qps)),
+        };
+        let (said, texts) = (flat(&said), everything(&results));
+        for (file, text) in &texts[..3] {
+            prop_assert!(text.contains(&said), "{} lacks {:?}: {}", file, said, text);
+        }
+        for (file, text) in &texts {
+            prop_assert!(!CLAIMS.iter().any(|claim| text.contains(claim)), "{}", file);
+        }
+    }
 
     /// If any trial at or below the rate that is not void lost queries, nothing claims that every trial held,
     /// and sentence, text, page and figures have the numbers. If none did, the sentence says so.

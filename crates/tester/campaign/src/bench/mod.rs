@@ -10,11 +10,12 @@ use engine::search::{
     Mode, Next, Point, SearchResult, SearchSpec, TrialInput, bracket, goal_bounds, loss_inversions, next,
 };
 use record::statistics::{steadiness, summarize, summarize_goals};
-use record::{Environment, GoalResult, Kind, Results, Run, SearchMode, State};
+use record::{Environment, GoalResult, Kind, RateInterval, Results, Run, SearchMode, State};
 
 use super::certificate::Stored;
 use super::loopback::Loopback;
 use super::progress::{Progress, Status, short_duration};
+use super::quiet::QuietWait;
 use super::target::{Auth, Target};
 use super::tester::{MeasureError, Tester, TrialRun};
 use super::{Plan, Store};
@@ -93,7 +94,8 @@ pub(crate) fn now_utc() -> String {
 
 /// Runs the bench to its end, whatever that is; the record says how far it came.
 pub fn run(mut bench: Bench<'_>, mut results: Results) -> (Results, BenchEnd) {
-    let ended = bench.measure(&mut results).err().unwrap_or(BenchEnd::Complete);
+    let mut quiet = QuietWait::new(bench.forecast());
+    let ended = bench.measure(&mut results, &mut quiet).err().unwrap_or(BenchEnd::Complete);
     bench.progress.clear();
     let ended = if bench.tester.stopped() { BenchEnd::Interrupted } else { ended };
     let ended = bench.finish(&mut results, ended);
@@ -101,23 +103,23 @@ pub fn run(mut bench: Bench<'_>, mut results: Results) -> (Results, BenchEnd) {
 }
 
 impl Bench<'_> {
-    fn measure(&mut self, results: &mut Results) -> Result<(), BenchEnd> {
+    fn measure(&mut self, results: &mut Results, quiet: &mut QuietWait) -> Result<(), BenchEnd> {
         self.save(results)?;
         self.self_test(results)?;
         self.announce();
         for repetition in 0..self.plan.repetitions {
-            self.search(results, repetition)?;
+            self.search(results, quiet, repetition)?;
             self.conclude(results);
             self.save(results)?;
             report::write_all(results, self.store.directory())?;
         }
-        self.latency(results)?;
+        self.latency(results, quiet)?;
         observed::observe(self, results);
         Ok(())
     }
 
     fn announce(&self) {
-        let time = self.plan.forecast(self.plan.repetitions, self.plan.range_qps[1] / 2) + self.afterwards();
+        let time = self.forecast();
         self.progress.say(&format!(
             "  {} searches ({}), trials of {} s: about {}",
             self.plan.repetitions,
@@ -127,7 +129,17 @@ impl Bench<'_> {
         ));
     }
 
-    fn search(&mut self, results: &mut Results, repetition: u32) -> Result<(), BenchEnd> {
+    /// About how long the trials take.
+    fn forecast(&self) -> Duration {
+        self.plan.forecast(self.plan.repetitions, self.plan.range_qps[1] / 2) + self.afterwards()
+    }
+
+    fn search(
+        &mut self,
+        results: &mut Results,
+        quiet: &mut QuietWait,
+        repetition: u32,
+    ) -> Result<(), BenchEnd> {
         let spec = self.plan.search();
         let phase = format!("search {}/{}", repetition + 1, self.plan.repetitions);
         let mut history: Vec<Point> = Vec::new();
@@ -138,7 +150,9 @@ impl Bench<'_> {
                 Next::Found(found) => break found,
                 Next::Unfit(rate_qps) => return self.without_result(results, &phase, rate_qps),
             };
-            let tried = self.try_rate(results, &phase, input, Some(&history))?;
+            let waited_s = self.wait_for_quiet(results, quiet);
+            let mut tried = self.try_rate(results, &phase, input, Some(&history))?;
+            tried.trial.waited_s = waited_s;
             history.push(Point::of(input, &tried.trial, self.target.validity));
             let run = results.runs.last_mut().expect("pushed above");
             run.trials.push(tried.trial.clone());
@@ -152,8 +166,9 @@ impl Bench<'_> {
         let run = results.runs.last_mut().expect("pushed above");
         let complete = true;
         *run = Run { qps, stop_width_qps, at_ceiling, ended_by_voids_qps, complete, ..std::mem::take(run) };
-        let ended = ended_by_voids_qps
-            .map_or(String::new(), |void_qps| format!("; void trials at {} q/s ended it", grouped(void_qps)));
+        let ended = ended_by_voids_qps.map_or(String::new(), |void_qps| {
+            format!("; void trials left {} q/s undecided", grouped(void_qps))
+        });
         self.progress.say(&format!(
             "  {phase}    found {} q/s, bracket {} q/s wide{ended}",
             grouped(qps),
@@ -162,26 +177,35 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// A search in which too many trials were void before any rate passed. The measurement goes on if an
-    /// earlier run found a rate; else this machine cannot measure now.
+    /// A search that void trials kept from any rate. The measurement goes on as long as its trials say
+    /// something of the server; else this machine cannot measure now.
     fn without_result(&self, results: &mut Results, phase: &str, rate_qps: u64) -> Result<(), BenchEnd> {
         let why = unfit(results, rate_qps);
         let run = results.runs.last_mut().expect("a search has its run");
         run.ended_by_voids_qps = Some(rate_qps);
-        if results.runs.iter().all(|run| !run.complete) {
+        if RateInterval::of(results).is_some_and(|interval| interval.is_empty()) {
             return Err(BenchEnd::Unfit(why));
         }
         self.progress.say(&format!("  {phase}    found no rate: {why}"));
         Ok(())
     }
 
-    fn latency(&mut self, results: &mut Results) -> Result<(), BenchEnd> {
-        let half = results.summary.as_ref().map_or(0, |summary| summary.median as u64 / 2);
+    /// Waits for a quiet machine, if that is due before the next trial of the search; how long, in seconds.
+    fn wait_for_quiet(&self, results: &Results, quiet: &mut QuietWait) -> f64 {
+        let last = results.runs.iter().rev().find_map(|run| run.trials.last());
+        quiet.before_trial(last, &self.target, &self.progress, &self.tester.stop)
+    }
+
+    fn latency(&mut self, results: &mut Results, quiet: &mut QuietWait) -> Result<(), BenchEnd> {
+        let least_qps = results.interval.as_ref().map_or(0, |interval| interval.at_least_qps);
+        let half = results.summary.as_ref().map_or(least_qps, |summary| summary.median as u64) / 2;
         if half == 0 {
             return Ok(());
         }
         let input = TrialInput { rate_qps: half, duration_ns: self.plan.trial_ns };
-        let tried = self.try_rate(results, "half the rate", input, None)?;
+        let waited_s = self.wait_for_quiet(results, quiet);
+        let mut tried = self.try_rate(results, "half the rate", input, None)?;
+        tried.trial.waited_s = waited_s;
         results.latency_trial = Some(tried.trial.clone());
         self.keep(results, "half the rate", &tried)
     }
@@ -284,10 +308,11 @@ pub fn observes(auth: Option<&Auth>) -> bool {
 }
 
 fn summarize_runs(results: &mut Results) {
-    let complete: Vec<&Run> = results.runs.iter().filter(|run| run.complete).collect();
+    let complete: Vec<&Run> = results.runs.iter().filter(|run| run.came_to_its_end()).collect();
     let rates: Vec<u64> = complete.iter().map(|run| run.qps).collect();
     let width = complete.iter().map(|run| run.stop_width_qps).max().unwrap_or(0);
     results.summary = summarize(&rates, width);
+    results.interval = RateInterval::of(results);
     results.goals = summarize_goals(&results.settings, &results.runs);
     results.steadiness = steadiness(&results.runs, &results.goals);
 }
@@ -302,5 +327,8 @@ fn goal_results(spec: &SearchSpec, history: &[Point]) -> Vec<GoalResult> {
 fn unfit(results: &Results, rate_qps: u64) -> String {
     let last = results.runs.last().and_then(|run| run.trials.last());
     let why = last.and_then(|trial| trial.void.as_deref()).unwrap_or("the trials were void");
-    format!("the Tester could not run a sound trial at {} q/s: {why}", grouped(rate_qps))
+    format!(
+        "nothing can be said of the server, every trial was void, the last at {} q/s: {why}; measure at a quieter time, or on a machine with processors of its own",
+        grouped(rate_qps)
+    )
 }

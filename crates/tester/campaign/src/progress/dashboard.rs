@@ -99,6 +99,13 @@ impl Dashboard {
         let _ = self.all.println(text);
     }
 
+    /// Shows a line in place of the trial.
+    pub fn note(&self, text: &str) {
+        self.trial.set_position(0);
+        self.trial.set_message(text.to_owned());
+        self.trial.tick();
+    }
+
     /// Draws the moment: `elapsed` of the trial, and its counts so far.
     pub fn draw(&self, doing: &Status, elapsed: Duration, counts: &Counts, watch: &Watch) {
         let mut memory = self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -90,6 +90,15 @@ impl Progress {
         }
     }
 
+    /// Shows what is under way between trials, until something else is.
+    pub(crate) fn note(&self, line: &str) {
+        match &self.screen {
+            Screen::Line(bar) => bar.set_message(line.to_owned()),
+            Screen::Dashboard(board) => board.note(line),
+            Screen::Plain => plain(&format!("  {line}")),
+        }
+    }
+
     /// Writes a finished trial, as much of it as was asked for.
     pub(crate) fn say_trial(&self, phase: &str, trial: &Trial) {
         self.say(&trial_line(phase, trial));

@@ -31,7 +31,7 @@ pub fn joined(series: &Series, directory: &Path, cell: &str) -> Result<Results, 
         }
     }
     let mut all = all.ok_or_else(|| format!("cell '{cell}' has no measurement that came to its end"))?;
-    let complete = || all.runs.iter().filter(|run| run.complete);
+    let complete = || all.runs.iter().filter(|run| run.came_to_its_end());
     let rates: Vec<u64> = complete().map(|run| run.qps).collect();
     let width = complete().map(|run| run.stop_width_qps).max().unwrap_or(0);
     all.summary = summarize(&rates, width);

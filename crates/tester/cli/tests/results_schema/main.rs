@@ -12,8 +12,8 @@ use std::path::Path;
 use record::identifiers::analyse;
 use record::{
     Answers, Attempt, BackgroundQueries, Bottleneck, CertificateUse, Disturbance, Dut, Experiments, Fact,
-    FileQuestions, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation, Questions, Results,
-    Steadiness, Trial,
+    FileQuestions, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation, Questions,
+    RateInterval, Results, Steadiness, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -53,10 +53,18 @@ fn full() -> Results {
         before: "c".into(),
         after: Some("d".into()),
     });
+    results.interval = Some(RateInterval {
+        below_qps: Some(1),
+        failed_at_qps: Some(1),
+        steal_pct: Some(1.0),
+        other_programs_pct: Some(1.0),
+        ..RateInterval::default()
+    });
     let run = &mut results.runs[0];
     run.ended_by_voids_qps = Some(1);
     run.goals = vec![GoalResult { lower_qps: Some(1), upper_qps: None, ..GoalResult::default() }];
     run.trials.push(Trial {
+        waited_s: 1.0,
         experiments: Some(Experiments::default()),
         cause: Some(Bottleneck::default()),
         disturbances: vec![Disturbance::default()],

@@ -11,7 +11,7 @@ const AT_CEILING: Next =
     Next::Found(SearchResult { qps: 100_000, stop_width_qps: 0, at_ceiling: true, ended_by_voids_qps: None });
 
 fn point(rate_qps: u64, outcome: Outcome) -> Point {
-    let loss_ratio = if outcome == Outcome::Fail { MARGINAL } else { 0.0 };
+    let loss_ratio = if outcome == Outcome::Pass { 0.0 } else { MARGINAL };
     Point { rate_qps, duration_ns: TRIAL_NS, outcome, loss_ratio }
 }
 
@@ -62,31 +62,41 @@ fn a_void_trial_is_repeated() {
 }
 
 #[test]
-fn a_run_of_voids_ends_the_search_there_with_what_is_known() {
+fn the_search_goes_on_below_a_rate_that_void_trials_left_undecided() {
     for mode in [Mode::Rfc8219, Mode::Verify] {
-        assert_eq!(search(&spec(mode.clone()), |_| Outcome::Void).0, Next::Unfit(50_000));
-        let never_at = |void_qps| {
+        let (end, history) = search(&spec(mode.clone()), |_| Outcome::Void);
+        assert_eq!(end, Next::Unfit(12_500));
+        let tried: Vec<u64> = history.iter().map(|point| point.rate_qps).collect();
+        assert_eq!(tried, [[50_000; 3], [25_000; 3], [12_500; 3]].concat());
+        for void_qps in [75_000, 62_500, 50_000] {
             let (end, _) = search(&spec(mode.clone()), |rate| {
-                if rate == void_qps { Outcome::Void } else { up_to(60_000)(rate) }
+                if rate == void_qps { Outcome::Void } else { up_to(void_qps - 1000)(rate) }
             });
             let Next::Found(found) = end else { panic!("{end:?}") };
-            found
-        };
-        let unknown_above = SearchResult {
-            qps: 50_000,
-            stop_width_qps: 50_000,
-            at_ceiling: false,
-            ended_by_voids_qps: Some(75_000),
-        };
-        assert_eq!(never_at(75_000), unknown_above);
-        let between =
-            SearchResult { stop_width_qps: 25_000, ended_by_voids_qps: Some(62_500), ..unknown_above };
-        assert_eq!(never_at(62_500), between);
+            assert!((void_qps - 1600..void_qps).contains(&found.qps), "{found:?}");
+            let decided_by = (found.qps + found.stop_width_qps < void_qps, found.ended_by_voids_qps);
+            assert_eq!(decided_by, (true, None), "a failure below decided: {found:?}");
+        }
+        let (end, _) =
+            search(&spec(mode.clone()), |rate| if rate > 60_000 { Outcome::Void } else { Outcome::Pass });
+        let Next::Found(found) = end else { panic!("{end:?}") };
+        let undecided_qps = found.ended_by_voids_qps.unwrap();
+        assert!((59_000..=60_000).contains(&found.qps) && undecided_qps > 60_000, "{found:?}");
+        assert_eq!((found.qps + found.stop_width_qps, found.at_ceiling), (100_000, false), "nothing failed");
     }
 }
 
 #[test]
-fn more_voids_than_counted_trials_end_the_search() {
+fn the_search_goes_on_above_where_a_void_trial_had_all_answers() {
+    let spec = spec(Mode::Rfc8219);
+    let complete = Point { loss_ratio: 0.0, ..point(50_000, Outcome::Void) };
+    assert_eq!(next(&spec, &[complete, point(50_000, Outcome::Void), complete]), spec.trial(75_000));
+    let failed = point(75_000, Outcome::Fail);
+    assert_eq!(bracket(&spec, &[complete, complete, complete, failed]).passed_qps, 0, "it proves nothing");
+}
+
+#[test]
+fn three_times_as_many_voids_and_more_than_counted_trials_end_the_search() {
     let mut trials = 0;
     let (end, history) = search(&spec(Mode::Rfc8219), |rate| {
         trials += 1;
@@ -94,7 +104,7 @@ fn more_voids_than_counted_trials_end_the_search() {
         if trials % 3 == 0 { up_to(60_000)(rate) } else { Outcome::Void }
     });
     let Next::Found(found) = end else { panic!("{end:?}") };
-    assert_eq!((found.qps, found.ended_by_voids_qps, history.len()), (50_000, Some(75_000), 4));
+    assert_eq!((found.qps, found.ended_by_voids_qps, history.len()), (56_250, Some(59_375), 13));
 }
 
 #[test]
@@ -301,7 +311,9 @@ fn mlr_repeats_void_trials_as_they_were() {
     let void = Point { outcome: Outcome::Void, loss_ratio: 0.3, ..point(100_000, Outcome::Fail) };
     assert_eq!(next(&spec, &[void]), spec.trial(100_000));
     let other = Point { loss_ratio: 0.2, ..void };
-    assert_eq!(next(&spec, &[void, other, void]), Next::Unfit(100_000));
+    assert_eq!(next(&spec, &[void, other]), spec.trial(100_000));
+    let below = next(&spec, &[void, other, void]);
+    assert!(matches!(below, Next::Try(input) if input.rate_qps < 100_000), "{below:?}");
     assert_eq!(goal_bounds(&spec, &Goal::csit(0.5), &[void])[0].upper_qps, None, "it says nothing");
 }
 

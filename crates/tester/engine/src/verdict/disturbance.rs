@@ -109,6 +109,11 @@ pub(crate) fn disturbances(
     slow.chain(pauses).chain(load).collect()
 }
 
+/// Whether any of these samples of the load counts as loaded.
+pub fn is_loaded(samples: &[LoadSample], limits: &Limits) -> bool {
+    loaded(samples, limits).next().is_some()
+}
+
 /// The samples of the load that are above the limits with those around them, each with the time that was
 /// taken from the server in it: at most its length, for the server waits for no more.
 fn loaded<'a>(samples: &'a [LoadSample], limits: &Limits) -> impl Iterator<Item = (&'a LoadSample, u64)> {

@@ -16,7 +16,7 @@ use record::number::count as grouped;
 use record::{Bottleneck, Cause, LossPlace, Observation, Outcome, Trial};
 
 pub use bottleneck::bottleneck;
-pub use disturbance::Span;
+pub use disturbance::{Span, is_loaded};
 pub(crate) use disturbance::{disturbances, disturbances_in_record};
 pub use limits::{LIMITS, Limits};
 pub use tester::fell_behind;

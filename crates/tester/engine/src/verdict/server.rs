@@ -164,22 +164,14 @@ pub(super) fn other_load(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding>
 pub(super) fn load(evidence: &Evidence<'_>, limits: &Limits) -> Option<String> {
     let seen = evidence.seen()?;
     let steal = seen.steal_pct.unwrap_or(0.0);
-    (other_programs_pct(seen) >= limits.foreign_load_pct || steal >= limits.steal_pct)
-        .then(|| load_text(evidence))
+    let foreign = seen.other_programs_pct().unwrap_or(0.0);
+    (foreign >= limits.foreign_load_pct || steal >= limits.steal_pct).then(|| load_text(evidence))
 }
 
 fn load_text(evidence: &Evidence<'_>) -> String {
-    let foreign = evidence.seen().map_or(0.0, other_programs_pct);
+    let foreign = evidence.seen().and_then(Observation::other_programs_pct).unwrap_or(0.0);
     let steal = evidence.seen().and_then(|seen| seen.steal_pct).unwrap_or(0.0);
     format!("other programs used {foreign:.0} % of a processor and the hypervisor took {steal:.1} %")
-}
-
-/// The processor time of other programs. Interrupts are not theirs: the kernel works in them for the
-/// datagrams of the trial. Of a server whose process is unknown the own work would look like that of other
-/// programs, so then they count nothing.
-fn other_programs_pct(seen: &Observation) -> f64 {
-    let foreign = seen.foreign_cpu_pct.filter(|_| seen.dut_cpu_pct.is_some()).unwrap_or(0.0);
-    (foreign - seen.interrupt_pct.unwrap_or(0.0)).max(0.0)
 }
 
 pub(super) fn queueing(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {

@@ -7,6 +7,7 @@ use record::{Outcome, Results, Severity, State, Trial, Validity};
 
 use super::bounds::inflation;
 use super::held::{held, lost_at, lost_at_or_below};
+use super::interval::{advice, interval};
 use super::select::{Phase, Tally, every_trial};
 use super::words::{at_ceiling, upper_first};
 pub(crate) use effect::Effect;
@@ -162,7 +163,12 @@ fn ceiling_caveat(results: &Results) -> Option<Caveat> {
 /// What the trials say against the rate.
 fn rate_caveats(results: &Results) -> Vec<Caveat> {
     let mut all = Vec::new();
-    let Some(rate_qps) = results.summary.as_ref().map(|summary| summary.p1) else { return all };
+    let found = interval(results);
+    if found.is_some() {
+        all.push(caveat(Severity::Warning, Effect::Bound, "An interval, no rate", advice(results)));
+    }
+    let least_qps = found.map(|found| found.at_least_qps);
+    let Some(rate_qps) = results.summary.as_ref().map(|summary| summary.p1).or(least_qps) else { return all };
     let held = held(results, rate_qps);
     if let Some(lowest_qps) = held.lowest_lost_qps() {
         let text = format!(
@@ -195,7 +201,7 @@ fn trust_caveats(results: &Results) -> Vec<Caveat> {
     let trials = every_trial(results);
     let tally =
         Tally::of(trials.iter().filter(|entry| entry.phase == Phase::Search).map(|entry| entry.trial));
-    if tally.void * 4 > tally.total() {
+    if tally.void * 4 > tally.total() && interval(results).is_none() {
         let text = "The Tester or other load disturbed too many trials: use a quieter machine, or a lower --max-rate.";
         let title = format!("{} of {} trials void", tally.void, tally.total());
         all.push(caveat(Severity::Warning, Effect::Unknown, title, text));

@@ -53,12 +53,12 @@ fn point(results: &Results, number: usize, run: &Run, x: f64, y: &Scale) -> Mark
     let found = run.qps as f64;
     let above = y.at(found + run.stop_width_qps as f64);
     let note = match (run.ended_by_voids_qps, run.at_ceiling, run.complete) {
-        (Some(_), ..) => "; void trials ended the search",
+        (Some(_), ..) => "; void trials left a rate above it undecided",
         (None, true, _) => "; at the ceiling: may be higher",
         (None, false, false) => "; the search was broken off",
         (None, false, true) => "",
     };
-    let mark = if run.complete { (Shape::Disc, "pass") } else { (Shape::Diamond, "void") };
+    let mark = if run.came_to_its_end() { (Shape::Disc, "pass") } else { (Shape::Diamond, "void") };
     let title = format!(
         "Run {number}: {}, which held {}; bracket up to {}{note}",
         rate_of(run.qps),
@@ -100,8 +100,12 @@ fn items(runs: &[(usize, &Run)], size: Size) -> Vec<Item> {
         _ => "rate found; the stroke ends at the lowest above it that failed",
     };
     let mut items = vec![Item { shape: Shape::Disc, class: "pass", text: text.to_owned() }];
-    if runs.iter().any(|(_, run)| !run.complete) {
-        items.push(Item { shape: Shape::Diamond, class: "void", text: "broken off".to_owned() });
+    if runs.iter().any(|(_, run)| !run.came_to_its_end()) {
+        items.push(Item {
+            shape: Shape::Diamond,
+            class: "void",
+            text: "broken off, or ended by void trials".to_owned(),
+        });
     }
     items
 }

@@ -18,6 +18,13 @@ pub enum Incomparable {
         /// Its directory.
         directory: String,
     },
+    /// Void trials kept every search of it from its end.
+    IntervalAlone {
+        /// Its directory.
+        directory: String,
+        /// The interval in words.
+        bounds: String,
+    },
     /// They answer different questions.
     OtherQuestion {
         /// Their directories.
@@ -35,6 +42,10 @@ impl fmt::Display for Incomparable {
             Self::NothingFound { directory } => {
                 write!(f, "{directory}: holds no search that came to its end: nothing to compare")
             }
+            Self::IntervalAlone { directory, bounds } => write!(
+                f,
+                "{directory}: void trials kept every search from its end, and the rate is known to be {bounds} alone: measure again at a quieter time"
+            ),
             Self::OtherQuestion { directories: [a, b], what, values: [of_a, of_b] } => write!(
                 f,
                 "{b}: measured with {what} {of_b}, but {a} with {of_a}: not comparable; measure one again with the other's"

@@ -5,13 +5,14 @@ mod history;
 mod words;
 
 use record::statistics::{self, RUNS_MIN, Verdict};
-use record::{Results, Summary};
+use record::{RateInterval, Results, Summary};
 use serde::Serialize;
 
 pub use comparable::Incomparable;
 pub use history::{History, Jump, history};
 pub use words::{history_markdown, history_text, pair_markdown, pair_text};
 
+use super::interval::bounds;
 use super::words::dut_name;
 
 /// A result and where it lies.
@@ -106,15 +107,21 @@ impl Pair {
 
 /// The rates of the runs that came to their end, in the order they were run.
 fn rates(results: &Results) -> Vec<f64> {
-    results.runs.iter().filter(|run| run.complete).map(|run| run.qps as f64).collect()
+    results.runs.iter().filter(|run| run.came_to_its_end()).map(|run| run.qps as f64).collect()
 }
 
 fn side(of: Named<'_>) -> Result<Side, Incomparable> {
-    let complete = || of.results.runs.iter().filter(|run| run.complete);
+    let complete = || of.results.runs.iter().filter(|run| run.came_to_its_end());
     let rates: Vec<u64> = complete().map(|run| run.qps).collect();
     let width = complete().map(|run| run.stop_width_qps).max().unwrap_or(0);
-    let summary = statistics::summarize(&rates, width)
-        .ok_or_else(|| Incomparable::NothingFound { directory: of.name.to_owned() })?;
+    let summary = statistics::summarize(&rates, width).ok_or_else(|| {
+        match RateInterval::of(of.results).filter(|found| !found.is_empty()) {
+            Some(found) => {
+                Incomparable::IntervalAlone { directory: of.name.to_owned(), bounds: bounds(&found) }
+            }
+            None => Incomparable::NothingFound { directory: of.name.to_owned() },
+        }
+    })?;
     Ok(Side {
         directory: of.name.to_owned(),
         dut: dut_name(of.results),
@@ -160,7 +167,8 @@ pub fn pair(
     let floor_pct = resolution_pct.max(noise_floor_pct.unwrap_or(0.0));
     let threshold_pct = threshold_asked_pct.max(floor_pct);
     let comparison = statistics::compare(&rates(a.results), &rates(b.results), threshold_pct);
-    let at_ceiling = [a, b].map(|of| of.results.runs.iter().any(|run| run.complete && run.at_ceiling));
+    let at_ceiling =
+        [a, b].map(|of| of.results.runs.iter().any(|run| run.came_to_its_end() && run.at_ceiling));
     let (verdict, inconclusive) = decide(&comparison, at_ceiling, [&side_a, &side_b]);
     Ok(Pair {
         a: side_a,

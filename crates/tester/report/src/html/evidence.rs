@@ -5,6 +5,7 @@ use record::Results;
 
 use super::{figure, missing};
 use crate::charts;
+use crate::interval::interval_table;
 use crate::select::Tally;
 use crate::svg::Size;
 use crate::table::{Cell, Column, Table, table};
@@ -26,7 +27,10 @@ pub fn rates(results: &Results) -> Markup {
         }))
         @match statistics(results) {
             Some(table) => (table),
-            None => (missing("There is no summary over all runs: no run found a rate, or the measurement did not end.")),
+            None => @match interval_table(results) {
+                Some(table) => (table),
+                None => (missing("There is no summary over all runs: no run found a rate, or the measurement did not end.")),
+            },
         }
         (runs(results))
     }
@@ -35,7 +39,12 @@ pub fn rates(results: &Results) -> Markup {
 /// Those of this part; the first is for papers that compare servers.
 pub fn tables(results: &Results) -> Vec<Table> {
     let runs = (!results.runs.is_empty()).then(|| runs(results));
-    summary(results).into_iter().chain(statistics(results)).chain(runs).collect()
+    summary(results)
+        .into_iter()
+        .chain(interval_table(results))
+        .chain(statistics(results))
+        .chain(runs)
+        .collect()
 }
 
 fn summary(results: &Results) -> Option<Table> {
@@ -86,7 +95,7 @@ fn runs(results: &Results) -> Table {
         .map(|(index, run)| {
             let tally = Tally::of(&run.trials);
             let end = match (run.ended_by_voids_qps, run.complete, run.at_ceiling) {
-                (Some(qps), ..) => format!("until void trials at {}", rate_of(qps)),
+                (Some(qps), ..) => format!("void trials left {} undecided", rate_of(qps)),
                 (None, true, false) => "to the end".to_owned(),
                 (None, _, true) => "at the ceiling".to_owned(),
                 (None, false, false) => "broken off".to_owned(),

@@ -1,11 +1,12 @@
 //! The verdict: the numbers that decide, and the warnings about them.
 
 use maud::{Markup, html};
-use record::{Results, Severity, Summary, Trial};
+use record::{RateInterval, Results, Severity, Summary, Trial};
 
 use crate::caveats::{Caveat, caveats};
 use crate::clean::unbroken;
 use crate::held::held;
+use crate::interval::interval;
 use crate::words::{
     at_ceiling, confidence, kept, p1_name, p99_name, rate_name, upper_first, verdict as sentence,
 };
@@ -17,6 +18,7 @@ pub fn verdict(results: &Results) -> Markup {
         section #verdict {
             h2 { a href="#verdict" { "Verdict" } }
             @if let Some(summary) = &results.summary { (safe_rate(results, summary)) }
+            @if let Some(found) = interval(results) { (interval_of(&found)) }
             p.lede { (unbroken(&sentence(results))) }
             (answers(results))
             (warnings(&caveats(results)))
@@ -31,6 +33,20 @@ fn safe_rate(results: &Results, summary: &Summary) -> Markup {
         p.rate {
             span { (rate_name(results, summary)) ": held " (unbroken(&held)) ". " (p1_name(summary.n)) }
             strong { @if ceiling { "≥ " } (count(summary.p1)) } " q/s"
+        }
+    }
+}
+
+fn interval_of(found: &RateInterval) -> Markup {
+    html! {
+        p.rate {
+            span { "The rate lies within this interval" }
+            @match (found.at_least_qps, found.below_qps) {
+                (0, below_qps) => { strong { "< " (count(below_qps.unwrap_or(0))) } }
+                (least_qps, Some(below_qps)) => { strong { (count(least_qps)) " to " (count(below_qps)) } }
+                (least_qps, None) => { strong { "≥ " (count(least_qps)) } }
+            }
+            " q/s"
         }
     }
 }
