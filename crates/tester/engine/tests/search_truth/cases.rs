@@ -2,14 +2,16 @@
 
 use engine::search::{Goal, Mode};
 
+use crate::neighbours::{Others, Program};
 use crate::server::{Nature, STALL_MS};
 
-/// A server, and whether the Tester pauses meanwhile.
+/// A server, whether the Tester pauses meanwhile, and who else is on the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub name: &'static str,
     pub nature: Nature,
     pub pauses: bool,
+    pub others: Others,
 }
 
 const KNEE_QPS: u64 = 50_000;
@@ -30,22 +32,27 @@ const STEADY: Nature = Nature {
     warming_ms: 0,
 };
 
+/// On a machine that nobody else uses.
+const fn alone(name: &'static str, nature: Nature) -> Case {
+    Case { name, nature, pauses: true, others: Others::NOBODY }
+}
+
 /// Loses a share of the queries above the knee, and all that is too much above twice the knee.
 const fn lossy(name: &'static str, knee_qps: u64, loss_ratio: f64) -> Case {
     let nature = Nature { knee_qps, capacity_qps: 2 * knee_qps, loss_ratio, ..STEADY };
-    Case { name, nature, pauses: true }
+    alone(name, nature)
 }
 
 /// Queues so many seconds of work.
 const fn queueing(name: &'static str, seconds: u64) -> Case {
-    Case { name, nature: Nature { buffer: seconds * KNEE_QPS, ..STEADY }, pauses: true }
+    alone(name, Nature { buffer: seconds * KNEE_QPS, ..STEADY })
 }
 
 /// All servers.
 pub const CASES: [Case; 13] = [
-    Case { name: "steady; the Tester never pauses", nature: STEADY, pauses: false },
-    Case { name: "steady", nature: STEADY, pauses: true },
-    Case { name: "small buffer", nature: Nature { buffer: DEFAULT_BUFFER, ..STEADY }, pauses: true },
+    Case { pauses: false, ..alone("steady; the Tester never pauses", STEADY) },
+    alone("steady", STEADY),
+    alone("small buffer", Nature { buffer: DEFAULT_BUFFER, ..STEADY }),
     lossy("loses 0.01 %", KNEE_QPS, 0.0001),
     lossy("loses 0.1 %", KNEE_QPS, 0.001),
     lossy("loses 1 %", KNEE_QPS, 0.01),
@@ -54,19 +61,41 @@ pub const CASES: [Case; 13] = [
     lossy("loses 0.1 %, knee 5,000", KNEE_QPS / 10, 0.001),
     queueing("queue of 1 s", 1),
     queueing("queue of 2 s", 2),
-    Case {
-        name: "stalls",
-        nature: Nature {
+    alone(
+        "stalls",
+        Nature {
             // What comes in the longest stall just fits into the buffer.
             knee_qps: LARGE_BUFFER * 1000 / STALL_MS.1 as u64,
             buffer: LARGE_BUFFER,
             stalls: true,
             ..STEADY
         },
-        pauses: true,
-    },
-    Case { name: "slow start", nature: Nature { warming_ms: 10_000, ..STEADY }, pauses: true },
+    ),
+    alone("slow start", Nature { warming_ms: 10_000, ..STEADY }),
 ];
+
+/// Machines that others use. The hypervisor of the recording took 0.55 % of a processor.
+const MACHINES: [Others; 6] = [
+    Others { name: "steal as recorded", steals: 1, program: Program::None },
+    Others { name: "steal of 22 %", steals: 40, program: Program::None },
+    Others { name: "a program beside the server", steals: 1, program: Program::BesideServer },
+    Others { name: "a program now and then", steals: 1, program: Program::NowAndThen },
+    Others { name: "a program beside the Tester", steals: 1, program: Program::BesideTester },
+    Others { name: "steal of 22 %, a program now and then", steals: 40, program: Program::NowAndThen },
+];
+
+/// Some of the servers on each of these machines.
+pub fn noisy_cases() -> Vec<Case> {
+    let servers = [
+        alone("steady", STEADY),
+        alone("small buffer", Nature { buffer: DEFAULT_BUFFER, ..STEADY }),
+        lossy("loses 1 %", KNEE_QPS, 0.01),
+        queueing("queue of 1 s", 1),
+    ];
+    // The recorded steal has the Tester's pauses in it.
+    let on = |others| servers.map(|case| Case { others, pauses: false, ..case });
+    MACHINES.into_iter().flat_map(on).collect()
+}
 
 /// The highest rate that a search may try.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,6 +162,14 @@ impl Claim {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// Those that are tried on noisy machines; the last one is not offered (docs/method.md says why).
+pub fn noisy_searches() -> Vec<Search> {
+    let named = |name: &str| searches().into_iter().find(|search| search.name == name);
+    let [quick, mlr, long] = ["quick", "quick --search mlr", "rfc8219"].map(|name| named(name).unwrap());
+    let shorter = Search { name: "quick, trials of 0.5 s", trial_ms: 500, ..quick.clone() };
+    vec![quick, mlr, long, shorter]
+}
 
 /// All searches.
 pub fn searches() -> Vec<Search> {

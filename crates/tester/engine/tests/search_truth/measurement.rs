@@ -1,13 +1,12 @@
 //! A measurement: some searches of one server, as `sextant bench` makes them.
 
 use engine::search::{Next, Point, SearchSpec, next};
-use record::Outcome;
 use record::limits::VOIDS_IN_A_ROW;
 use record::random::Sequence;
+use record::{Outcome, RateInterval, Trial};
 
 use crate::cases::{Case, Ceiling, Search};
-use crate::pauses::Tape;
-use crate::tester::Lab;
+use crate::tester::{Lab, Told};
 
 /// `bench-dns64` gives a search up after this.
 const DNS64_SEARCH_MAX_MS: u64 = 45_000;
@@ -23,33 +22,59 @@ pub struct Run {
 /// What a measurement found, and what it cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// Fewer than asked for if a search had no result.
+    /// Of the searches that came to their end.
     pub runs: Vec<Run>,
+    /// The result if void trials kept every search from its end.
+    pub interval: Option<Interval>,
     pub trials: usize,
     pub voids: usize,
+    /// How long it took, and how long of it the Tester waited for a quiet machine, in ms.
+    pub length_ms: u64,
+    pub waited_ms: u64,
 }
 
-/// A trial and the time that the server still worked after it, in ns.
-type Tried = (Point, u64);
+/// The interval in place of a rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: Run,
+    /// The upper end, in q/s.
+    pub high_qps: Option<u64>,
+}
 
 /// A measurement with all that is random in it chosen by the seed.
 pub fn measure(case: &Case, search: &Search, seed: u64) -> Measured {
-    let tape = if case.pauses { Tape::of(seed) } else { Tape::without() };
-    let mut lab = Lab::new(case.nature, tape, seed, search.listen_ms, search.settle_ms);
+    let mut lab = Lab::new(case, seed, search.listen_ms, search.settle_ms);
     let spec = spec(case, search, seed);
-    let mut measured = Measured::default();
+    let (mut measured, mut all) = (Measured::default(), Vec::new());
     for _ in 0..search.runs {
-        let (found, tried) = run(spec.clone(), search, &mut lab);
+        let (end, tried) = run(spec.clone(), search, &mut lab);
         measured.trials += tried.len();
-        measured.voids += tried.iter().filter(|(point, _)| point.outcome == Outcome::Void).count();
-        match found.filter(|&qps| qps > 0) {
-            Some(qps) => measured.runs.push(Run { qps, kept_qps: kept_up(qps, &tried) }),
-            // The bench goes on if an earlier run found a rate.
-            None if measured.runs.is_empty() => break,
-            None => {}
+        measured.voids += tried.iter().filter(|told| told.point.outcome == Outcome::Void).count();
+        if let End::Found(qps @ 1..) = end {
+            measured.runs.push(Run { qps, kept_qps: kept_up(qps, &tried, has_passed) });
+        }
+        all.extend(tried);
+        // The bench goes on as long as its trials say something.
+        if measured.runs.is_empty() && (end != End::ByVoids || shown(&all, search).is_empty()) {
+            break;
         }
     }
+    measured.interval = interval(&all, search).filter(|_| measured.runs.is_empty());
+    (measured.length_ms, measured.waited_ms) = (lab.now_ms(), lab.waited_ms());
     measured
+}
+
+fn shown(tried: &[Told], search: &Search) -> RateInterval {
+    let trials: Vec<&Trial> = tried.iter().map(|told| &told.trial).collect();
+    RateInterval::of_trials(&trials, None, search.trial_ms as f64 / 1000.0)
+}
+
+/// The interval that these trials show, if they show one with a lower end.
+fn interval(tried: &[Told], search: &Search) -> Option<Interval> {
+    let RateInterval { at_least_qps, shown_at_qps, below_qps, .. } = shown(tried, search);
+    let low = Run { qps: at_least_qps, kept_qps: kept_up(shown_at_qps, tried, has_all).min(at_least_qps) };
+    (at_least_qps > 0).then_some(Interval { low, high_qps: below_qps })
 }
 
 fn spec(case: &Case, search: &Search, seed: u64) -> SearchSpec {
@@ -70,9 +95,20 @@ fn spec(case: &Case, search: &Search, seed: u64) -> SearchSpec {
     }
 }
 
-/// One search: what it found, if anything, and its trials.
-fn run(mut spec: SearchSpec, search: &Search, lab: &mut Lab) -> (Option<u64>, Vec<Tried>) {
-    let (mut history, mut drains) = (Vec::new(), Vec::new());
+/// How a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// At its end, with this rate in q/s; 0 if every rate failed.
+    Found(u64),
+    /// Void trials ended it.
+    ByVoids,
+    /// It has no result, and the measurement ends with it.
+    Nothing,
+}
+
+/// One search: how it ended, and its trials.
+fn run(mut spec: SearchSpec, search: &Search, lab: &mut Lab) -> (End, Vec<Told>) {
+    let (mut history, mut tried): (Vec<Point>, Vec<Told>) = (Vec::new(), Vec::new());
     let until_ms = match search.ceiling {
         Ceiling::ClosedLoop => lab.now_ms() + DNS64_SEARCH_MAX_MS,
         Ceiling::Certified(..) | Ceiling::Fixed(_) => u64::MAX,
@@ -80,25 +116,37 @@ fn run(mut spec: SearchSpec, search: &Search, lab: &mut Lab) -> (Option<u64>, Ve
     let found = loop {
         match next(&spec, &history) {
             Next::Try(input) if lab.now_ms() < until_ms => {
+                lab.wait_for_quiet(tried.last().map(|told| &told.trial));
                 let told = lab.trial(input);
                 history.push(told.point);
-                drains.push(told.drain_ns);
+                tried.push(told);
             }
             Next::Found(found) if found.at_ceiling && search.ceiling == Ceiling::ClosedLoop => {
                 spec.high_qps += spec.high_qps / 2;
             }
-            Next::Found(found) => break Some(found.qps),
-            Next::Try(_) | Next::Unfit(_) => break None,
+            Next::Found(found) if found.ended_by_voids_qps.is_some() => break End::ByVoids,
+            Next::Found(found) => break End::Found(found.qps),
+            Next::Unfit(_) => break End::ByVoids,
+            Next::Try(_) => break End::Nothing,
         }
     };
-    (found, history.into_iter().zip(drains).collect())
+    (found, tried)
 }
 
-/// The rate that the server kept up at least: for the queries of a trial of T, after which it still worked
-/// for the time D, it needed T + D.
-fn kept_up(qps: u64, tried: &[Tried]) -> u64 {
-    let passed = tried.iter().filter(|(point, _)| point.rate_qps == qps && point.outcome == Outcome::Pass);
-    let kept = passed.map(|&(Point { duration_ns, .. }, drain_ns)| {
+fn has_passed(told: &Told) -> bool {
+    told.point.outcome == Outcome::Pass
+}
+
+/// Whether it passed, or is void although every query was answered in time.
+fn has_all(told: &Told) -> bool {
+    told.point.outcome != Outcome::Fail && told.point.loss_ratio <= 0.0
+}
+
+/// The rate that the server kept up at least by the trials at a rate in which every query was answered: for
+/// the queries of a trial of T, after which it still worked for the time D, it needed T + D.
+fn kept_up(qps: u64, tried: &[Told], answered: fn(&Told) -> bool) -> u64 {
+    let answered = tried.iter().filter(|told| told.point.rate_qps == qps && answered(told));
+    let kept = answered.map(|&Told { point: Point { duration_ns, .. }, drain_ns, .. }| {
         (u128::from(qps) * u128::from(duration_ns) / u128::from(duration_ns + drain_ns)) as u64
     });
     kept.min().unwrap_or(qps)

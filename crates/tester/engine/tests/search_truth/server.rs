@@ -120,10 +120,12 @@ impl Server {
         lost
     }
 
-    /// The queries that it can answer in the next millisecond.
-    fn could_answer(&mut self) -> u64 {
+    /// The queries that it can answer in the next millisecond, of which it lacks its processor for so many
+    /// thousandths.
+    fn could_answer(&mut self, taken: u16) -> u64 {
         let warming = self.worked_ms < self.nature.warming_ms;
         let whole = if warming { self.nature.capacity_qps / 2 } else { self.nature.capacity_qps };
+        let whole = whole * u64::from(1000 - taken) / 1000;
         self.credit += if self.nature.stalls { whole * self.awake_thousandths() / 1000 } else { whole };
         let queries = self.credit / 1000;
         self.credit %= 1000;
@@ -144,12 +146,20 @@ impl Server {
     /// Time without queries: what waits is worked off.
     pub fn rest(&mut self, ms: u64) {
         for _ in 0..ms {
-            self.waiting -= self.could_answer().min(self.waiting);
+            self.waiting -= self.could_answer(0).min(self.waiting);
         }
     }
 
-    /// A trial. It ends when all was answered, or when the Tester no longer listens.
-    pub fn trial(&mut self, rate_qps: u64, mut sent: &[Queries], end_ms: u64, patience: Patience) -> Outcome {
+    /// A trial. It ends when all was answered, or when the Tester no longer listens. `taken` has for each
+    /// millisecond the thousandths for which the server lacks its processor; none behind its end.
+    pub fn trial(
+        &mut self,
+        rate_qps: u64,
+        mut sent: &[Queries],
+        end_ms: u64,
+        patience: Patience,
+        taken: &[u16],
+    ) -> Outcome {
         let mut outcome = Outcome { in_time: Vec::with_capacity(sent.len()), ..Outcome::default() };
         // What a trial before left behind is worked off first, and nobody waits for it.
         let (mut stale, mut queue) = (self.waiting, VecDeque::new());
@@ -157,7 +167,7 @@ impl Server {
         let last_ms = end_ms + patience.listen_ms;
         while outcome.length_ms < last_ms {
             let now_ms = outcome.length_ms as u32;
-            let mut could = self.could_answer();
+            let mut could = self.could_answer(taken.get(now_ms as usize).copied().unwrap_or(0));
             self.worked_ms += 1;
             let old = could.min(stale);
             (stale, could, self.waiting) = (stale - old, could - old, self.waiting - old);

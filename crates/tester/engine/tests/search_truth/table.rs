@@ -19,11 +19,10 @@ pub struct Sample<'a> {
 impl<'a> Sample<'a> {
     pub fn new(case: &'a Case, search: &'a Search, seeds: u64) -> Self {
         let all = measurements(case, search, seeds);
-        let complete = all.iter().filter(|measured| !measured.runs.is_empty());
-        let results = complete.map(|measured| {
-            let mut runs = measured.runs.clone();
-            runs.sort_by_key(|run| run.qps);
-            (runs[(runs.len() - 1) / 2], runs[0])
+        // Of an interval the lower end.
+        let results = all.iter().filter_map(|measured| {
+            middle_and_lowest(&measured.runs)
+                .or_else(|| measured.interval.map(|found| (found.low, found.low)))
         });
         let results = results.collect();
         let trials = all.iter().map(|measured| measured.trials).sum();
@@ -84,6 +83,13 @@ impl<'a> Sample<'a> {
     }
 }
 
+/// Of some runs the one in the middle and the lowest one.
+pub fn middle_and_lowest(runs: &[Run]) -> Option<(Run, Run)> {
+    let mut runs = runs.to_vec();
+    runs.sort_by_key(|run| run.qps);
+    Some((*runs.get(runs.len().checked_sub(1)? / 2)?, *runs.first()?))
+}
+
 /// The head of the table.
 pub const HEAD: &str = "\
 | search | server | P5 | median | P95 | above | P1 above | kept up above | trials | void | no result |
@@ -101,7 +107,7 @@ pub fn label(search: &Search, case: &Case) -> String {
 }
 
 /// One for each seed, in their order, on all processors.
-fn measurements(case: &Case, search: &Search, seeds: u64) -> Vec<Measured> {
+pub fn measurements(case: &Case, search: &Search, seeds: u64) -> Vec<Measured> {
     let next = AtomicU64::new(0);
     let work = || {
         let mut done = Vec::new();

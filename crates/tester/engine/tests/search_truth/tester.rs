@@ -1,22 +1,30 @@
 //! A trial as the Tester sees it: the schedule, its own pauses, the counts, and the real verdict.
 
 use engine::pacer::Schedule;
+use engine::quiet::{LOOK_NS, Look, is_look_due, judge, wait_max_ns};
 use engine::search::{Point, TrialInput};
 use engine::stats::Stats;
-use engine::trial::{Circumstances, Validity, conclude};
+use engine::trial::{Circumstances, LoadSample, Validity, conclude};
 use engine::verdict::Limits;
+use record::{Observation, Trial};
 
-use crate::cases::TIMEOUT_MS;
+use crate::cases::{Case, TIMEOUT_MS};
+use crate::neighbours::{Neighbours, Others};
 use crate::pauses::Tape;
-use crate::server::{Nature, Outcome, Patience, Queries, Server};
+use crate::server::{Outcome, Patience, Queries, Server};
 
 const MS_NS: u64 = 1_000_000;
 
 /// Tester and server, from the begin of a measurement on.
 pub struct Lab {
     server: Server,
+    capacity_qps: u64,
     tape: Tape,
+    /// None on a machine that nobody else uses.
+    neighbours: Option<Neighbours>,
     now_ms: u64,
+    /// How long the Tester waited for a quiet machine, in ms.
+    waited_ms: u64,
     /// How long the Tester listens for late answers, in ms.
     listen_ms: u64,
     /// The pause after a trial, in ms.
@@ -27,18 +35,59 @@ pub struct Lab {
 pub struct Told {
     /// For the search.
     pub point: Point,
+    /// For the record.
+    pub trial: Trial,
     /// The slowest answer to the queries of its last second, in ns: so long the server still worked.
     pub drain_ns: u64,
 }
 
 impl Lab {
-    pub fn new(nature: Nature, tape: Tape, seed: u64, listen_ms: u64, settle_ms: u64) -> Self {
-        Self { server: Server::new(nature, seed), tape, now_ms: 0, listen_ms, settle_ms }
+    pub fn new(case: &Case, seed: u64, listen_ms: u64, settle_ms: u64) -> Self {
+        let Case { nature, pauses, others, .. } = *case;
+        Self {
+            server: Server::new(nature, seed),
+            capacity_qps: nature.capacity_qps,
+            tape: if pauses { Tape::of(seed) } else { Tape::without() },
+            neighbours: (others.name != Others::NOBODY.name).then(|| Neighbours::new(others, seed)),
+            now_ms: 0,
+            waited_ms: 0,
+            listen_ms,
+            settle_ms,
+        }
     }
 
     /// Time of the measurement so far, in ms.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// How long of it the Tester waited for a quiet machine, in ms.
+    pub fn waited_ms(&self) -> u64 {
+        self.waited_ms
+    }
+
+    /// Waits for a quiet machine as `sextant bench` does.
+    pub fn wait_for_quiet(&mut self, last: Option<&Trial>) {
+        /// Between two looks.
+        const PAUSE_MS: u64 = 2000;
+        let Some(neighbours) = &self.neighbours else { return };
+        let max_ns = wait_max_ns(u64::MAX);
+        if self.waited_ms * MS_NS >= max_ns || !is_look_due(last, &LIMITS) {
+            return;
+        }
+        let (begin_ms, before_ms) = (self.now_ms, self.waited_ms);
+        loop {
+            let look = judge(&neighbours.load(self.now_ms, LOOK_NS / MS_NS, 0.0), &LIMITS);
+            self.now_ms += LOOK_NS / MS_NS;
+            if look == Look::Quiet {
+                break;
+            }
+            self.waited_ms = before_ms + self.now_ms - begin_ms;
+            if self.waited_ms * MS_NS >= max_ns {
+                break;
+            }
+            self.now_ms += PAUSE_MS;
+        }
     }
 
     pub fn trial(&mut self, input: TrialInput) -> Told {
@@ -47,16 +96,23 @@ impl Lab {
         let mut stats = Stats::new(schedule);
         let sent = self.send(&schedule, &mut stats);
         let patience = Patience { timeout_ms: TIMEOUT_MS, listen_ms: self.listen_ms };
-        let outcome = self.server.trial(rate_qps, &sent, duration_ns.div_ceil(MS_NS), patience);
+        let end_ms = duration_ns.div_ceil(MS_NS);
+        let neighbours = self.neighbours.as_ref();
+        let taken = neighbours
+            .map_or_else(Vec::new, |others| others.taken_from_server(self.now_ms, end_ms + self.listen_ms));
+        let outcome = self.server.trial(rate_qps, &sent, end_ms, patience, &taken);
+        let busy = (rate_qps as f64 / self.capacity_qps as f64).min(1.0);
+        let load = neighbours.map(|others| others.load(self.now_ms, outcome.length_ms, busy));
+        let circumstances = load.map_or_else(Circumstances::default, disturbed);
         self.server.rest(self.settle_ms);
         self.now_ms += outcome.length_ms + self.settle_ms;
         count(&mut stats, &schedule, &outcome);
-        let limits = Limits::for_timeout(u64::from(TIMEOUT_MS) * MS_NS);
-        let trial = conclude(&schedule, &stats, &Circumstances::default(), &limits, Validity::Strict);
+        let trial = conclude(&schedule, &stats, &circumstances, &LIMITS, Validity::Strict);
         let from_ms = (duration_ns / MS_NS).saturating_sub(1000) as u32;
         let last_second = outcome.in_time.iter().filter(|answers| answers.due_ms >= from_ms);
         let drain_ms = last_second.map(|answers| answers.latency_ms).max().unwrap_or(0);
-        Told { point: Point::of(input, &trial, Validity::Strict), drain_ns: u64::from(drain_ms) * MS_NS }
+        let point = Point::of(input, &trial, Validity::Strict);
+        Told { point, trial, drain_ns: u64::from(drain_ms) * MS_NS }
     }
 
     /// Sends every query when it is due, or at the end of the pause that it is due in.
@@ -65,7 +121,11 @@ impl Lab {
         let begin_us = self.now_ms * 1000;
         // The first query that is due at an instant or later.
         let first = |us: u64| (us * schedule.rate_qps).div_ceil(1_000_000).min(schedule.queries);
-        let pauses = self.tape.within(begin_us, begin_us + u64::from(length_ms) * 1000);
+        let end_us = begin_us + u64::from(length_ms) * 1000;
+        let pauses = match &self.neighbours {
+            Some(neighbours) => neighbours.tester_pauses(begin_us, end_us),
+            None => self.tape.within(begin_us, end_us),
+        };
         let delayed = pauses.into_iter().map(|(start_us, end_us)| (first(start_us)..first(end_us), end_us));
         let mut delayed = delayed.filter(|(queries, _)| !queries.is_empty()).peekable();
         let mut sent = Vec::with_capacity(length_ms as usize + 100);
@@ -94,6 +154,25 @@ impl Lab {
         stats.add_lateness(0, schedule.queries - late);
         sent
     }
+}
+
+/// What a trial is judged by.
+const LIMITS: Limits = Limits::for_timeout(TIMEOUT_MS as u64 * MS_NS);
+
+/// What the Tester knows of the others during a trial.
+fn disturbed(load: Vec<LoadSample>) -> Circumstances {
+    let length_ns: u64 = load.iter().map(LoadSample::length_ns).sum();
+    let percent = |of: fn(&LoadSample) -> u64| {
+        Some(load.iter().map(of).sum::<u64>() as f64 * 100.0 / length_ns.max(1) as f64)
+    };
+    let observation = Observation {
+        elapsed_s: length_ns as f64 / 1e9,
+        steal_pct: percent(|sample| sample.steal_ns),
+        foreign_cpu_pct: percent(|sample| sample.other_programs_ns.unwrap_or(0)),
+        dut_cpu_pct: Some(0.0),
+        ..Observation::default()
+    };
+    Circumstances { observation: Some(observation), load, ..Circumstances::default() }
 }
 
 /// Puts the answers into the statistics.
