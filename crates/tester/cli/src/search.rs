@@ -28,8 +28,8 @@ pub struct SearchArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT")]
     server: SocketAddr,
-    /// Process ID of the server, if it runs on this machine [default: found by its socket]; its processor time,
-    /// memory and socket drops are read
+    /// Process ID of the server, if it runs on this machine [default: found by its socket]; its processor
+    /// time, memory and socket drops are read
     #[arg(long, value_name = "PID", value_parser = process)]
     pid: Option<u32>,
     #[command(flatten)]

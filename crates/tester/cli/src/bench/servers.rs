@@ -35,8 +35,8 @@ pub(crate) struct ServerArgs {
     /// Address of a server that you run; without ADDR the IPv6 loopback address
     #[arg(long, value_name = "[ADDR]:PORT", value_parser = parse_dut)]
     pub dut: Option<SocketAddr>,
-    /// Process ID of the server, if it runs on this machine [default: found by its socket]; its processor time,
-    /// memory and socket drops are read
+    /// Process ID of the server, if it runs on this machine [default: found by its socket]; its processor
+    /// time, memory and socket drops are read
     #[arg(long, value_name = "PID", requires = "dut", value_parser = process)]
     pub pid: Option<u32>,
     /// Where the AuthDNS answers; your server must forward the zone there

@@ -43,8 +43,8 @@ pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
     server: Option<SocketAddr>,
-    /// Process ID of the server, if it runs on this machine [default: found by its socket]; its processor time,
-    /// memory and socket drops are read
+    /// Process ID of the server, if it runs on this machine [default: found by its socket]; its processor
+    /// time, memory and socket drops are read
     #[arg(long, value_name = "PID", requires = "server", value_parser = process)]
     pid: Option<u32>,
     /// Queries per second; needed unless --load has rates of its own or is a closed loop
