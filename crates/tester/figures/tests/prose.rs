@@ -47,7 +47,7 @@ fn prose(text: &str) -> String {
         match line {
             "<!-- measured: begin -->" | "<!-- example: begin -->" | "<!-- limits -->" => is_rendered = true,
             "<!-- measured: end -->" | "<!-- example: end -->" | "<!-- end of limits -->" => {
-                is_rendered = false
+                is_rendered = false;
             }
             line if line.starts_with("```") => is_code = !is_code,
             line if is_rendered || is_code || line.starts_with("    ") => lines.push(""),

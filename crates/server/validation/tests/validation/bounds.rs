@@ -88,8 +88,8 @@ fn an_answer_with_very_many_zones_asks_few_questions() {
             let owner = super::world::text(&question.name);
             if owner.starts_with("zone") {
                 reply = Default::default();
-                let rdata = [name("zzz.test").as_wire(), &super::world::bitmap(&[rtype::NS])].concat();
-                reply.add(&world.test, entry(Section::Authority, &owner, super::world::NSEC, &rdata));
+                let rdata = [name("zzz.test").as_wire(), &bitmap(&[rtype::NS])].concat();
+                reply.add(&world.test, entry(Section::Authority, &owner, NSEC, &rdata));
             }
         }
         Some(reply)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use measurer::transport::Backend;
-use record::{Kind, Settings};
+use record::{Kind, Results, Settings};
 
 use super::certificates::CertificateArgs;
 use super::measurement::{MeasurementInput, SearchOptions, conduct};
@@ -96,12 +96,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let shown = format!("{} {}", servers.dut.name, servers.dut.version).trim_end().to_owned();
     tester.watch.set_server(Server { name: shown, pids: target.pids.clone(), port: target.server.port() });
 
-    let mut results = empty_results(Kind::Bench);
-    results.dut = servers.dut.clone();
-    results.settings = SearchOptions::settings(&plan, args.query.settings(&tester));
-    results.settings.ttl_s = Some(args.server.ttl);
-    results.settings.auth = servers.auth_in_words();
-    results.settings.path = if args.server.dut.is_none() { site.to_string() } else { String::new() };
+    let results = args.begun(&plan, &tester, &servers, &site);
     let path = servers.path_devices(&site);
     let certificate =
         args.certificate(&site, (&tester, &target), looped.as_ref(), (&plan, &results.settings));
@@ -172,6 +167,17 @@ impl BenchArgs {
         let measuring = plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(true);
         let names = self.server.authoritative.as_ref().map_or(0, |_| self.query.names.size());
         Ok(measuring + AROUND + Duration::from_secs(names / NAMES_LOADED_PER_SECOND))
+    }
+
+    /// A record with what is measured, and how, and without a result.
+    fn begun(&self, plan: &Plan, tester: &Tester, servers: &Servers, site: &Site) -> Results {
+        let mut results = empty_results(Kind::Bench);
+        results.dut = servers.dut.clone();
+        results.settings = SearchOptions::settings(plan, self.query.settings(tester));
+        results.settings.ttl_s = Some(self.server.ttl);
+        results.settings.auth = servers.auth_in_words();
+        results.settings.path = if self.server.dut.is_none() { site.to_string() } else { String::new() };
+        results
     }
 
     /// Finds the processes of a server that the user runs.
