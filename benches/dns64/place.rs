@@ -142,7 +142,7 @@ impl Placement {
         let probe = probe.map_err(|error| io::Error::other(error.0))?;
         let started = self.site.at(Role::Tester, || peers::start(server, settings, &probe, &self.stop))?;
         let running = started.map_err(io::Error::other)?;
-        self.target.pid = Some(running.pid());
+        self.target.pids = vec![running.pid()];
         self.tester.next_name = FIRST_NAME;
         // Where the server has the Tester's processor, too, it must not starve there.
         self.tester.alone = !self.shares(cores);
