@@ -46,8 +46,8 @@ pub struct SearchSpec {
     /// Stop when the bracket is narrower than this share of its lower bound, in percent; likewise.
     pub width_pct: f64,
     /// So many void trials in a row leave a rate undecided, and the search goes on at other rates. This
-    /// number times [`VOIDS_IN_SEARCH`](record::limits::VOIDS_IN_SEARCH) of them end the search, if they are more
-    /// than [`VOID_SHARE`](record::limits::VOID_SHARE) of all.
+    /// number times [`VOIDS_IN_SEARCH`](record::limits::VOIDS_IN_SEARCH) of them end the search, if they are
+    /// more than [`VOID_SHARE`](record::limits::VOID_SHARE) of all.
     pub voids_max: u32,
 }
 

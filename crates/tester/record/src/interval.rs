@@ -57,7 +57,8 @@ impl RateInterval {
     }
 
     /// Of trials that may lose what the goal allows, if there is one. Shorter ones than `full_s`, in seconds,
-    /// give no end: a queue swallows what is too much in them, and one unseen pause can be all of their losses.
+    /// give no end: a queue swallows what is too much in them, and one unseen pause can be all of their
+    /// losses.
     pub fn of_trials(trials: &[&Trial], goal: Option<&Goal>, full_s: f64) -> Self {
         let allowed = goal.map_or(0.0, |goal| goal.loss_pct / 100.0);
         let (at_least_qps, shown_at_qps) = lower_end(trials, allowed, full_s).unwrap_or((0, 0));
@@ -264,7 +265,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing that counts failed at or below the lower end, and nothing passed at or above the upper one.
+        /// Nothing that counts failed at or below the lower end, and nothing passed from the upper end on.
         #[test]
         fn no_trial_contradicts_the_ends(trials in prop::collection::vec((1u64..20, 0u8..3, 1u64..9), 0..30)) {
             let outcomes = [Outcome::Void, Outcome::Pass, Outcome::Fail];

@@ -4,8 +4,6 @@ use record::number::{NONE, count, plural, rate_of, short};
 use record::{RateInterval, Results};
 
 use super::held::held;
-use super::table::{Cell, Column, Table, table};
-use super::words::dut_name;
 
 /// The interval, if it is the result and says something.
 pub(crate) fn interval(results: &Results) -> Option<RateInterval> {
@@ -22,9 +20,9 @@ pub(crate) fn bounds(found: &RateInterval) -> String {
     }
 }
 
-/// The result in plain words.
-pub(crate) fn interval_sentence(results: &Results, found: &RateInterval) -> String {
-    let (name, bounds) = (dut_name(results), bounds(found));
+/// The result for the server of this name, in plain words.
+pub(crate) fn interval_sentence(name: &str, results: &Results, found: &RateInterval) -> String {
+    let bounds = bounds(found);
     let verb = if bounds.starts_with("between") { "lies" } else { "is" };
     let evidence: Vec<String> = [lower(results, found), upper(found)].into_iter().flatten().collect();
     format!("The rate of {name} {verb} {bounds}: {}. {}", evidence.join(", and "), disturbed(found))
@@ -89,31 +87,6 @@ pub(crate) fn advice(results: &Results) -> String {
     )
 }
 
-/// The interval for papers.
-pub(crate) fn interval_table(results: &Results) -> Option<Table> {
-    let found = interval(results)?;
-    let pct = |value: Option<f64>| Cell::maybe(value, |pct| short(pct.round())).in_unit("%");
-    let row = vec![
-        Cell::text(&dut_name(results)),
-        Cell::count(found.at_least_qps),
-        Cell::maybe(found.below_qps.map(|qps| qps as f64), |qps| count(qps as u64)),
-        Cell::count(found.trials),
-        Cell::count(found.void),
-        pct(found.steal_pct),
-        pct(found.other_programs_pct),
-    ];
-    let columns = [
-        Column("Server", false),
-        Column("At least, q/s", true),
-        Column("Below, q/s", true),
-        Column("Trials", true),
-        Column("Void", true),
-        Column("Hypervisor, %", true),
-        Column("Other programs, %", true),
-    ];
-    Some(table("The interval of the rate", &columns, vec![row]).named("interval"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +111,8 @@ mod tests {
         let expected = "22 of 44 trials void; during the trials the hypervisor took 22 % of a processor.";
         assert_eq!(disturbed(&found).replace('\u{a0}', " "), expected);
         let late = RateInterval { shown_at_qps: 5400, tried_qps: 5400, ..of(5100, None) };
-        let text = interval_sentence(&Results::new(record::Kind::Bench), &late).replace('\u{a0}', " ");
+        let text =
+            interval_sentence("the server", &Results::new(record::Kind::Bench), &late).replace('\u{a0}', " ");
         assert!(
             text.starts_with(
                 "The rate of the server is at least 5,100 q/s: a void trial at 5,400 q/s had every answer"

@@ -18,6 +18,7 @@ mod held;
 mod html;
 pub mod index;
 mod interval;
+mod interval_table;
 mod lines;
 mod load;
 mod method;

@@ -129,7 +129,7 @@ pub fn verdict(results: &Results) -> String {
 fn unchecked_verdict(results: &Results) -> String {
     let mut text = match (&results.summary, interval(results)) {
         (Some(summary), _) => rate_sentence(results, summary),
-        (None, Some(found)) => interval_sentence(results, &found),
+        (None, Some(found)) => interval_sentence(&dut_name(results), results, &found),
         (None, None) => return without_summary(results),
     };
     if let Some(ended) = ended_by_voids(results) {

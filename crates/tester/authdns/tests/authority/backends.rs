@@ -28,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 fn lab(name: &str) -> Lab {
     let name = format!("ab{}{name}", std::process::id());
-    Lab::up(&LabSpec { name, ..LabSpec::default() }).unwrap()
+    // The wire of these tests listens at one queue.
+    Lab::up(&LabSpec { name, queues: 1, ..LabSpec::default() }).unwrap()
 }
 
 /// The addresses that the AuthDNS listens on.

@@ -5,7 +5,7 @@ use record::Results;
 
 use super::{figure, missing};
 use crate::charts;
-use crate::interval::interval_table;
+use crate::interval_table::interval_table;
 use crate::select::Tally;
 use crate::svg::Size;
 use crate::table::{Cell, Column, Table, table};
