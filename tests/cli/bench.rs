@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lab::peers;
 use record::{Results, State};
 
-use super::running::{Background, alone, children_of, children_pids_of, command, sextant, stderr};
+use super::running::{Background, alone, children_of, children_pids_of, command, sextant, stderr, stdout};
 
 fn record(directory: &Path) -> Results {
     let text = std::fs::read_to_string(directory.join("results.json")).unwrap();
@@ -332,6 +332,25 @@ fn a_fixed_rate_is_never_quietly_lowered() {
     let text = stderr(&output);
     assert!(text.contains("self-test"), "{text}");
     assert!(record(&out).runs.is_empty());
+}
+
+#[test]
+fn the_reason_of_a_failure_is_printed_once() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    for detail in ["", "-v"] {
+        let out = base.path().join(format!("record{detail}"));
+        let options = ["--path=loopback", "--search=fixed", "--max-rate=3000000", "--duration=0.02", "--out"];
+        let detail: Vec<&str> = Some(detail).into_iter().filter(|word| !word.is_empty()).collect();
+        let output = sextant(&[&["bench"], &options[..], &[out.to_str().unwrap()], &detail].concat());
+        assert_eq!(output.status.code(), Some(3));
+        let State::Failed(reason) = record(&out).state else { panic!("{}", stdout(&output)) };
+        let error = stderr(&output);
+        assert_eq!(error.matches(&reason).count(), 1, "{error}");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let printed = words(&stdout(&output));
+        assert!(printed.contains("The measurement failed.") && !printed.contains(&reason), "{printed}");
+    }
 }
 
 #[test]

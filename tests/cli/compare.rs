@@ -7,7 +7,7 @@ use std::process::Output;
 use record::{Fact, Results, Run, State};
 use serde_json::Value;
 
-use super::running::{sextant, stderr};
+use super::running::{sextant, stderr, stdout};
 
 /// Result directories, removed with this.
 struct Shelf(tempfile::TempDir);
@@ -45,10 +45,6 @@ const RATES: [u64; 6] = [59_000, 60_000, 60_300, 59_800, 60_100, 59_900];
 
 fn scaled(percent: u64) -> Vec<u64> {
     RATES.iter().map(|rate| rate * percent / 100).collect()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn json(output: &Output) -> Value {

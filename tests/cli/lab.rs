@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use authdns::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
 use lab::network::{Lab, LabSpec, Role, remove};
 
-use crate::running::{Background, command, sextant, stderr};
+use crate::running::{Background, command, sextant, stderr, stdout};
 
 /// Whether labs can be made here; says why not.
 pub fn can() -> bool {
@@ -28,10 +28,6 @@ pub fn name(test: &str) -> String {
 fn namespaces(lab: &str) -> Vec<String> {
     let here = |role: &Role| Path::new("/run/netns").join(format!("{lab}-{role}")).exists();
     Role::ALL.iter().filter(|role| here(role)).map(ToString::to_string).collect()
-}
-
-fn stdout(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]

@@ -29,6 +29,11 @@ pub fn sextant(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
+/// What it wrote to standard output.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// What it wrote to standard error.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -9,11 +9,7 @@ use record::{LoadModel, Results, SelfTest};
 
 use crate::bench::was_unfit;
 use crate::lab::{can, name};
-use crate::running::{alone, auth, command, sextant, stderr};
-
-fn stdout(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use crate::running::{alone, auth, command, sextant, stderr, stdout};
 
 /// The namespaces of the lab of a process.
 fn namespaces_of(pid: u32) -> usize {

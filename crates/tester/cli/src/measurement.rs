@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use engine::search::Mode;
-use record::{Dut, Environment, Results, Settings};
+use record::{Dut, Environment, Results, Settings, State};
 
 use super::goals::GoalOptions;
 use super::outputs::OutputArgs;
@@ -234,12 +234,7 @@ pub(crate) fn conduct(
         environment: &environment,
     };
     let (results, ended) = campaign::run(bench, results);
-    let printed = if options.json {
-        print_json(&results)
-    } else {
-        let text = if Detail::chosen() == Detail::Full { report::text } else { report::brief };
-        print(&format!("{}\nReport: {}\n", text(&results), directory.join("report.html").display()))
-    };
+    let printed = if options.json { print_json(&results) } else { print_end(results.clone(), &directory) };
     let ended = exit_code(&results, ended, &directory)
         .and_then(|code| printed.and(writing.end()).map(|()| code.into()));
     Ok(MeasurementResult { ended, directory })
@@ -269,6 +264,15 @@ fn announce(
         }
     }
     Ok(())
+}
+
+/// Prints the result. Why a measurement failed is left to the line on standard error.
+fn print_end(mut results: Results, directory: &Path) -> Result<(), Failure> {
+    if let State::Failed(reason) = &mut results.state {
+        reason.clear();
+    }
+    let text = if Detail::chosen() == Detail::Full { report::text } else { report::brief };
+    print(&format!("{}\nReport: {}\n", text(&results), directory.join("report.html").display()))
 }
 
 fn exit_code(results: &Results, ended: BenchEnd, directory: &Path) -> Result<u8, Failure> {

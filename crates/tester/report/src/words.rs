@@ -231,6 +231,7 @@ fn without_summary(results: &Results) -> String {
         State::Complete if results.runs.is_empty() => "The measurement had no search.".to_owned(),
         State::Complete => "No run found a rate.".to_owned(),
         State::Interrupted => "The measurement was interrupted.".to_owned(),
+        State::Failed(reason) if reason.is_empty() => "The measurement failed.".to_owned(),
         State::Failed(reason) => format!("The measurement failed: {}.", reason.trim_end_matches('.')),
     };
     match (&results.selftest, found.as_slice()) {
@@ -241,6 +242,7 @@ fn without_summary(results: &Results) -> String {
                 rate_of(test.certified_qps)
             )
         }
+        (Some(_), []) if matches!(results.state, State::Failed(_)) => end,
         (Some(_), []) => format!("{end} The self-test did not pass."),
         (None, []) => format!("{end} No rate was found."),
     }

@@ -78,7 +78,9 @@ fn state_caveat(results: &Results) -> Option<Caveat> {
             format!("The measurement was interrupted; {came}. The numbers are what was measured until then."),
         ),
         State::Failed(reason) => {
-            (Severity::Fatal, "Failed", format!("{}; {came}.", reason.trim_end_matches('.')))
+            let reason = reason.trim_end_matches('.');
+            let after = if reason.is_empty() { "" } else { "; " };
+            (Severity::Fatal, "Failed", format!("{reason}{after}{came}."))
         }
     };
     Some(caveat(severity, Effect::Bound, title, text))
