@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use authdns::{Authority, AuthorityConfig, Io, Rules, Zone, ZoneConfig};
 use campaign::{
-    Auth, BackendChoice, DUT_PORT, Loopback, PathChoice, SECOND_NS, Site, Target, Tester, loop_back,
+    Auth, AuthThreads, BackendChoice, DUT_PORT, Loopback, PathChoice, SECOND_NS, Site, Target, Tester,
+    loop_back,
 };
 use dns64::wire::Name;
 use dns64::{NameSpace, Prefix};
@@ -72,7 +73,7 @@ impl Placement {
             backends: vec![io],
             // The program in the kernel answers names of one length.
             auth_ios: if random_lengths { vec![Io::Udp] } else { vec![Io::Kernel, Io::Xdp, Io::Udp] },
-            auth_threads: None,
+            auth_threads: AuthThreads::default(),
             notes: Vec::new(),
         };
         // It goes again at once: only which of them work is of interest.
@@ -180,7 +181,7 @@ impl Placement {
         let zone = Arc::new(Zone::new(zone).map_err(io::Error::other)?);
         let config = AuthorityConfig {
             listen: vec![self.site.auth_for_dut()],
-            cpus: campaign::auth_cpus(&self.tester, self.auth_io, self.hosted),
+            cpus: AuthThreads::default().processors(&self.tester, self.auth_io, self.hosted),
             io: self.auth_io,
             device: self.site.device(Role::Auth, Role::Dut),
             ..AuthorityConfig::default()

@@ -73,6 +73,8 @@ fn what_cannot_be_served_is_told_in_one_line() {
         (&["--suffix", "a b"], 2, "suffix 'a b': only letters, digits".to_owned()),
         (&["--signed", "--trust-anchor", missing.to_str().unwrap()], 3, "--trust-anchor ".to_owned()),
         (&["--signed-days", "3"], 2, "--signed".to_owned()),
+        (&["--io", "kernel", "--threads", "2"], 2, "not in chosen threads".to_owned()),
+        (&["--io", "kernel", "--cpus", "0"], 2, "not in chosen threads".to_owned()),
         (&["--rules", "everything"], 2, "short, wildcard, chains, types, reverse, all".to_owned()),
     ] {
         let ended = sextant(&[&["auth", "--listen", "127.0.0.1:0", "--duration", "0.1"], options].concat());

@@ -303,15 +303,47 @@ fn what_belongs_to_a_started_server_is_refused_without_one() {
     for (options, reason) in [
         (
             "--server [::1]:9 --path loopback",
-            "--path, --auth-io and --auth-threads are for --peer and --looped",
+            "--path, --auth-io, --auth-threads and --auth-cpus are for --peer and --looped",
         ),
         ("--server [::1]:9 --peer dns64d", "cannot be used with"),
         ("--peer nobody", "nobody"),
         ("--looped --io kernel --attack 5", "use --io udp"),
+        ("--looped --auth-cpus 8000", "--auth-cpus: processor 8000 may not be used"),
+        ("--looped --auth-cpus 0 --auth-threads 0", "--auth-cpus is for threads of the AuthDNS"),
+        ("--looped --auth-cpus 0 --auth-io kernel", "answers on the processors that receive the queries"),
+        ("--looped --auth-threads 2 --auth-io kernel", "leave out --auth-threads and --auth-cpus"),
     ] {
         let options = options.split(' ').collect::<Vec<_>>();
         let output = sextant(&[&["trial", "--rate", "10", "--duration", "0.5"], &options[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(reason), "{options:?}: {}", stderr(&output));
     }
+}
+
+/// The processors of the AuthDNS's threads in a process, as the kernel lists them.
+fn auth_processors(pid: u32) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let statuses = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
+    let of_auth = statuses.filter(|status| status.starts_with("Name:\tauth-udp-"));
+    let allowed = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    of_auth.map(allowed).collect()
+}
+
+#[test]
+fn the_threads_of_the_authdns_are_where_they_are_wanted() {
+    let _alone = alone();
+    let cpu = sys::cpu::available()[0].to_string();
+    let place = ["--looped", "--path", "loopback", "--auth-cpus", &cpu, "--auth-threads", "2"];
+    let mut trial = command(&[&["trial", "--rate", "100", "--duration", "1"], &place[..]].concat());
+    let mut trial = trial.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let started = std::time::Instant::now();
+    while auth_processors(trial.id()) != [cpu.as_str(), &cpu] {
+        assert!(started.elapsed().as_secs() < 20, "{:?}", auth_processors(trial.id()));
+        assert!(trial.try_wait().unwrap().is_none(), "the trial ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(matches!(trial.wait().unwrap().code(), Some(0 | 3)));
 }

@@ -7,6 +7,7 @@
 
 mod account;
 mod auth_probe;
+mod auth_threads;
 mod bench;
 pub mod certificate;
 mod detail;
@@ -25,9 +26,10 @@ mod target;
 mod tester;
 mod watch;
 
+pub use auth_threads::AuthThreads;
 pub use bench::{Bench, BenchEnd, empty_results, observes, run};
 pub use detail::Detail;
-pub use loopback::{BackendChoice, Loopback, LoopbackError, auth_cpus, loop_back};
+pub use loopback::{BackendChoice, Loopback, LoopbackError, loop_back};
 pub use plan::{Plan, Preset, SECOND_NS};
 pub use progress::{Progress, Status, short_duration};
 pub use reach::{Unreached, reach};

@@ -8,6 +8,7 @@ use lab::network::Role;
 use measurer::transport::Backend;
 use sys::bpf::Attached;
 
+use super::auth_threads::AuthThreads;
 use super::progress::Progress;
 use super::reach::{Unreached, reach};
 use super::selftest::Certification;
@@ -25,8 +26,8 @@ pub struct BackendChoice {
     pub backends: Vec<Backend>,
     /// Of the AuthDNS.
     pub auth_ios: Vec<Io>,
-    /// Threads of the AuthDNS, 0 for the Measurer's first one; by default what the processors allow.
-    pub auth_threads: Option<usize>,
+    /// Threads of the AuthDNS.
+    pub auth_threads: AuthThreads,
     /// What is left out, and why.
     pub notes: Vec<String>,
 }
@@ -133,8 +134,8 @@ fn attempt(
         let refused = |error: MeasureError| Refused::Options(format!("--io kernel: {error}"));
         tester.check(&probed, TRYING.1, CHECKED_NS).map_err(refused)?;
     }
-    let hosted = hosting(tester, io, wanted.auth_threads).map_err(Refused::Options)?;
-    let auth = start_auth(site, tester, (target, listen), (io, hosted, wanted.auth_threads))?;
+    let hosted = hosting(tester, io, &wanted.auth_threads).map_err(Refused::Options)?;
+    let auth = start_auth(site, tester, (target, listen), (io, hosted, &wanted.auth_threads))?;
     let pass = site.hold_pass(Role::Tester, if tester.backend.has_sockets() { io } else { Io::Udp });
     let pass = pass.map_err(|error| Refused::Auth(error.to_string()))?;
     let target = Target { server: auth.authority.local_addrs()[0], ..probed };
@@ -163,15 +164,17 @@ fn attempt(
 }
 
 /// Whether the Measurer's first thread does the AuthDNS's work.
-fn hosting(tester: &Tester, io: Io, auth_threads: Option<usize>) -> Result<bool, String> {
+fn hosting(tester: &Tester, io: Io, auth_threads: &AuthThreads) -> Result<bool, String> {
     let can = tester.backend != Backend::Kernel && io == Io::Udp;
-    match auth_threads {
+    match auth_threads.count {
         Some(0) if !can => Err(format!(
             "--auth-threads 0 is for sockets on both sides, not for --io {} with --auth-io {io}",
             tester.backend.name()
         )),
         Some(threads) => Ok(threads == 0),
-        None => Ok(can && sys::cpu::available().len() < OWN_AUTH_PROCESSOR_FROM),
+        None => {
+            Ok(can && auth_threads.cpus.is_empty() && sys::cpu::available().len() < OWN_AUTH_PROCESSOR_FROM)
+        }
     }
 }
 
@@ -179,12 +182,12 @@ fn start_auth(
     site: &Site,
     tester: &Tester,
     (target, listen): (&Target, SocketAddr),
-    (io, hosted, threads): (Io, bool, Option<usize>),
+    (io, hosted, threads): (Io, bool, &AuthThreads),
 ) -> Result<Auth, Refused> {
     let config = AuthorityConfig {
         listen: vec![listen],
-        threads: threads.unwrap_or(1).max(1),
-        cpus: auth_cpus(tester, io, hosted),
+        threads: threads.number(),
+        cpus: threads.processors(tester, io, hosted),
         tcp: None,
         io,
         device: site.device(Role::Auth, Role::Tester),
@@ -196,12 +199,4 @@ fn start_auth(
         .map_err(|error| Refused::Auth(error.to_string()))?
         .map_err(|error| Refused::Auth(format!("AuthDNS: {error}")))?;
     Ok(Auth { authority, hosted })
-}
-
-/// The processors of an AuthDNS's own threads: those that the Measurer leaves, where it works in them.
-pub fn auth_cpus(tester: &Tester, io: Io, hosted: bool) -> Vec<usize> {
-    if hosted || io == Io::Kernel {
-        return Vec::new();
-    }
-    sys::cpu::available().into_iter().filter(|cpu| !tester.cpus.contains(cpu)).collect()
 }

@@ -34,7 +34,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "N", value_parser = rate, required_unless_present_any = ["list", "show"])]
     rate: Option<u64>,
     /// The AuthDNS, which must answer every AAAA itself [default: one in this process]
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["path", "auth_io", "auth_threads"])]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["path", "auth_io", "auth_threads", "auth_cpus"])]
     server: Option<SocketAddr>,
     /// Length of the deciding trial in seconds
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
@@ -139,7 +139,7 @@ impl Test {
     }
 
     fn conditions(&self, args: &SelftestArgs, tester: &Tester) -> Conditions {
-        let auth = self.auth().map(|auth| (auth, args.site.auth_threads.unwrap_or(1)));
+        let auth = self.auth().map(|auth| (auth, args.site.auth_threads()));
         Conditions::now(
             self.stage.as_ref().map(|stage| &stage.site),
             tester,

@@ -5,10 +5,11 @@ use measurer::transport::Backend;
 
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::Failure;
-use crate::options::TesterArgs;
+use crate::options::{TesterArgs, check_usable};
 use authdns::Io;
 use campaign::{
-    BackendChoice, Loopback, LoopbackError, PathChoice, Progress, Site, Target, Tester, loop_back,
+    AuthThreads, BackendChoice, Loopback, LoopbackError, PathChoice, Progress, Site, Target, Tester,
+    loop_back,
 };
 
 /// Options of commands that bring an AuthDNS of their own.
@@ -25,6 +26,10 @@ pub(crate) struct SiteArgs {
     /// [default: 0, and 1 on 4 processors or more or beside a Measurer in the kernel]
     #[arg(long, value_name = "N")]
     pub auth_threads: Option<usize>,
+    /// Processors of these threads, at least one thread on each [default: those that Measurer and server
+    /// leave]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub auth_cpus: Vec<usize>,
 }
 
 /// Both halves of the Tester, looped back at a site. The site goes last, when nobody is at it.
@@ -45,6 +50,39 @@ impl LoopbackSetup {
 }
 
 impl SiteArgs {
+    /// The threads of the AuthDNS.
+    pub fn auth_threads(&self) -> AuthThreads {
+        AuthThreads { count: self.auth_threads, cpus: self.auth_cpus.clone() }
+    }
+
+    /// Checks what is asked of the AuthDNS's threads.
+    ///
+    /// # Errors
+    /// A processor that may not be used, threads where there are none.
+    pub fn check_auth_threads(&self) -> Result<(), Failure> {
+        check_usable("--auth-cpus", &self.auth_cpus)?;
+        let threads = self.auth_threads();
+        let message = match (threads.count, self.auth_io) {
+            (Some(0), _) if threads.are_chosen() => {
+                "--auth-cpus is for threads of the AuthDNS: leave it out with --auth-threads 0"
+            }
+            (_, Io::Kernel) if threads.are_chosen() => {
+                "--auth-io kernel answers on the processors that receive the queries: leave out --auth-threads and \
+                 --auth-cpus, or use --auth-io xdp or udp"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::new(EXIT_USAGE, message))
+    }
+
+    /// Whether any of these options is given.
+    pub fn is_given(&self) -> bool {
+        self.path != PathChoice::Auto
+            || self.auth_io != Io::Auto
+            || self.auth_threads.is_some()
+            || !self.auth_cpus.is_empty()
+    }
+
     /// Makes the site and loops the Tester back there, with the fastest back-ends that work.
     ///
     /// # Errors
@@ -55,6 +93,7 @@ impl SiteArgs {
         tester: &mut Tester,
         target: &Target,
     ) -> Result<LoopbackSetup, Failure> {
+        self.check_auth_threads()?;
         let (site, why) = Site::make(self.path)?;
         let mut notes = Vec::from_iter(why);
         let first = loop_back(&site, tester, target, &self.wanted(&site, tester_args)?);
@@ -92,11 +131,16 @@ impl SiteArgs {
             backends.retain(|&backend| backend != Backend::Kernel);
             notes.push("--auth-threads 0 is for sockets on both sides".into());
         }
+        let auth_threads = self.auth_threads();
         let auth_ios = match self.auth_io {
             Io::Auto if over_loopback || in_measurers_thread => vec![Io::Udp],
+            Io::Auto if auth_threads.are_chosen() => {
+                notes.push("--auth-io kernel: it has no threads for --auth-threads and --auth-cpus".into());
+                vec![Io::Xdp, Io::Udp]
+            }
             Io::Auto => vec![Io::Kernel, Io::Xdp, Io::Udp],
             chosen => vec![chosen],
         };
-        Ok(BackendChoice { backends, auth_ios, auth_threads: self.auth_threads, notes })
+        Ok(BackendChoice { backends, auth_ios, auth_threads, notes })
     }
 }

@@ -76,6 +76,9 @@ impl KernelService {
 
 /// What the program answers from, if it can.
 fn usual<'z>(zone: &'z Zone, config: &AuthorityConfig) -> Result<HotZone<'z>, IoRefusal> {
+    if config.in_threads {
+        return Err(refused("runs on the processors that receive the queries, not in chosen threads"));
+    }
     let Some(hot) = zone.hot_zone() else {
         return Err(refused("knows one address for each name, and no fixed records"));
     };

@@ -46,6 +46,9 @@ pub struct AuthorityConfig {
     pub threads: usize,
     /// The processors of these threads, used in turn; empty leaves the choice to the kernel.
     pub cpus: Vec<usize>,
+    /// Whether number and processors of the threads are binding: [`Io::Kernel`], which runs on the processors
+    /// that receive the queries, is refused then.
+    pub in_threads: bool,
     /// The bounds of TCP; `None` for UDP alone.
     pub tcp: Option<TcpLimits>,
     /// The size of the buffers of each UDP socket in octets; 0 leaves the system's default.
@@ -66,6 +69,7 @@ impl Default for AuthorityConfig {
             listen: Vec::new(),
             threads: 1,
             cpus: Vec::new(),
+            in_threads: false,
             tcp: Some(TcpLimits::default()),
             socket_buffer_octets: SOCKET_BUFFER_OCTETS,
             faults: None,

@@ -57,8 +57,11 @@ impl XdpService {
             );
         }
         let queues: usize = devices.iter().map(DeviceService::queues).sum();
+        if config.threads > queues {
+            return Err(too_few(&devices, queues, config.threads));
+        }
         let mut rings: Vec<Vec<ServiceRing>> = Vec::new();
-        rings.resize_with(config.threads.clamp(1, queues.max(1)), Vec::new);
+        rings.resize_with(config.threads.max(1), Vec::new);
         let mut next = (0..rings.len()).cycle();
         for device in &mut devices {
             for (queue, thread) in (0..device.queues() as u32).zip(&mut next) {
@@ -103,6 +106,16 @@ impl XdpService {
     pub fn drops(&self) -> u64 {
         self.threads.iter().map(|thread| thread.shared.drops.load(Ordering::Relaxed)).sum()
     }
+}
+
+/// Each thread needs a queue, or it would idle.
+fn too_few(devices: &[DeviceService], queues: usize, threads: usize) -> IoRefusal {
+    let names: Vec<&str> = devices.iter().map(|device| device.device.name.as_str()).collect();
+    let names = names.join(", ");
+    IoRefusal::Usage(format!(
+        "{threads} threads need a receive queue each, and {names} has {queues}: use fewer threads, or make more queues \
+         ('ethtool -L DEVICE')"
+    ))
 }
 
 fn refusal(error: &XdpError) -> IoRefusal {

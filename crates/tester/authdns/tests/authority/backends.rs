@@ -272,6 +272,12 @@ fn auto_takes_the_kernel_where_it_can_and_says_why_not_elsewhere() {
     let authority = start_soon(&lab, &long, &config);
     assert_eq!(authority.io(), Io::Xdp);
     assert!(authority.io_in_words().contains("not kernel: suffix 'abcdefgh."), "{}", authority.io_in_words());
+    drop(authority);
+
+    let in_threads = AuthorityConfig { in_threads: true, ..config };
+    let authority = start_soon(&lab, &zone, &in_threads);
+    let words = authority.io_in_words();
+    assert!(authority.io() == Io::Xdp && words.contains("not in chosen threads"), "{words}");
 }
 
 /// The one line with which a start is refused, and whether asking for something else would help.
@@ -325,4 +331,6 @@ fn what_cannot_be_is_refused_in_one_line() {
     let long = Arc::new(Zone::new(ZoneConfig { suffix, ..ZoneConfig::default() }).unwrap());
     let (is_usage, text) = refusal(&lab, &long, &config(Io::Kernel));
     assert!(is_usage && text.contains("has 73 octets") && text.contains("takes 64"), "{text}");
+    let (is_usage, text) = refusal(&lab, &zone, &AuthorityConfig { threads: 1000, ..config(Io::Xdp) });
+    assert!(is_usage && text.contains("1000 threads need a receive queue each, and tester0 has"), "{text}");
 }

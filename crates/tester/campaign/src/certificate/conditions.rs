@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sys::link::{Device, device_to};
 
 use super::store::sha256;
+use crate::auth_threads::AuthThreads;
 use crate::site::Site;
 use crate::target::{Auth, Target};
 use crate::tester::Tester;
@@ -47,13 +48,13 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Those of the Tester as it is set up now: the target is the AuthDNS of the self-test, `auth` it and the
-    /// number of its threads, if it is ours.
+    /// Those of the Tester as it is set up now: the target is the AuthDNS of the self-test, `auth` it and its
+    /// threads, if it is ours.
     pub fn now(
         site: Option<&Site>,
         tester: &Tester,
         target: &Target,
-        auth: Option<(&Auth, usize)>,
+        auth: Option<(&Auth, AuthThreads)>,
         settings: &Settings,
     ) -> Self {
         let opt = target.workload.edns_octets.map(|octets| format!("OPT of {octets} octets"));
@@ -82,9 +83,7 @@ impl Conditions {
                 Some((auth, _)) if auth.hosted => {
                     format!("{}, in the Measurer's first thread", auth.authority.io_in_words())
                 }
-                Some((auth, threads)) => {
-                    format!("{}, {}", auth.authority.io_in_words(), plural(threads, "thread", "threads"))
-                }
+                Some((auth, threads)) => format!("{}, {threads}", auth.authority.io_in_words()),
             },
             queries: format!("AAAA below {suffix}, {opt}{others}; answers {validity}"),
         }

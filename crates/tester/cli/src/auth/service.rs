@@ -22,8 +22,8 @@ pub struct ServiceArgs {
     /// Device for --io xdp and kernel [default: those that have the addresses]
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
-    /// Threads for UDP; the program of --io kernel needs none, for it runs on the processors that receive the
-    /// queries
+    /// Threads for UDP; --io xdp needs a receive queue for each; --io kernel has none, for its program runs
+    /// on the processors that receive the queries
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
     /// Processors of these threads, at least one thread on each [default: the kernel's choice]
@@ -44,6 +44,7 @@ impl ServiceArgs {
         Ok(AuthorityConfig {
             listen: self.listen.clone(),
             threads: cpus.len().max(self.threads.into()),
+            in_threads: self.threads > 1 || !cpus.is_empty(),
             cpus,
             tcp: Some(TcpLimits::default()),
             io: self.io,

@@ -85,7 +85,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
         plan.range_qps[1] = kernel_max_rate_qps(&target, plan.trial_ns).max(plan.range_qps[0]);
     }
-    let setup = Setup { server: &args.server, query: &args.query, auth_threads: args.site.auth_threads };
+    let setup = Setup { server: &args.server, query: &args.query, auth_threads: args.site.auth_threads() };
     let answers = looped.as_ref().map_or((args.site.auth_io, false), |looped| looped.auth.way());
     let servers = Servers::start(&setup, &site, &tester, answers).inspect_err(discard)?;
     if let Some(pid) = servers.pid() {
@@ -198,7 +198,7 @@ impl BenchArgs {
     ) -> Option<Result<Stored, String>> {
         let conditions = match looped {
             Some(Loopback { auth, target, .. }) => {
-                let auth = Some((auth, self.site.auth_threads.unwrap_or(1)));
+                let auth = Some((auth, self.site.auth_threads()));
                 Conditions::now(Some(site), tester, target, auth, settings)
             }
             None => Conditions::now(None, tester, target, None, settings),
@@ -222,7 +222,8 @@ impl BenchArgs {
             let LoopbackSetup { site, looped, .. } = setup;
             return Ok((site, Some(looped)));
         };
-        if self.site.auth_threads == Some(0) {
+        site.check_auth_threads()?;
+        if site.auth_threads == Some(0) {
             return Err(Failure::new(EXIT_USAGE, "--auth-threads 0 is for sockets on both sides"));
         }
         if self.full_selftest {

@@ -16,7 +16,7 @@ use super::{authoritative, peer_failure};
 use crate::failure::Failure;
 use crate::options::{QueryArgs, process};
 use authdns::{Authority, AuthorityConfig, Io, OBSERVED_QUERIES, Observer, Zone, ZoneConfig};
-use campaign::{Auth, DUT_PORT, Site, Tester};
+use campaign::{Auth, AuthThreads, DUT_PORT, Site, Tester};
 use lab::environment::PathDevices;
 use lab::network::Role;
 use lab::observe::ProcessCounters;
@@ -62,12 +62,11 @@ fn parse_dut(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// What the servers are started for.
-#[derive(Clone, Copy)]
 pub struct Setup<'a> {
     pub server: &'a ServerArgs,
     pub query: &'a QueryArgs,
-    /// Threads of the AuthDNS, as with `--auth-threads`.
-    pub auth_threads: Option<usize>,
+    /// Threads of the AuthDNS.
+    pub auth_threads: AuthThreads,
 }
 
 /// The servers around the Measurer.
@@ -101,9 +100,7 @@ impl Servers {
         if let Some(name) = &args.server.authoritative {
             return Self::start_authoritative(name, args, site, (tester, &free));
         }
-        // A program in the kernel works where its queries come from.
-        let busy = if hosted || io == Io::Kernel { 0 } else { args.auth_threads.unwrap_or(1).max(1) };
-        let auth_cpus = free.split_off(free.len() - busy.min(free.len().saturating_sub(1)));
+        let auth_cpus = take_auth_cpus(&args.auth_threads, (io, hosted), &mut free);
         let auth = start_auth(args, site, (io, hosted), &auth_cpus)?;
         let takes_devices =
             args.server.dut.is_none() && peers::find(&args.server.peer).is_ok_and(Server::is_xdp);
@@ -191,6 +188,20 @@ impl ServerArgs {
     }
 }
 
+/// The processors of the AuthDNS, taken from the free ones: those chosen, else one for each thread, of which
+/// the server keeps one.
+fn take_auth_cpus(threads: &AuthThreads, (io, hosted): (Io, bool), free: &mut Vec<usize>) -> Vec<usize> {
+    // A program in the kernel works where its queries come from.
+    if hosted || io == Io::Kernel {
+        return Vec::new();
+    }
+    if threads.cpus.is_empty() {
+        return free.split_off(free.len() - threads.number().min(free.len().saturating_sub(1)));
+    }
+    free.retain(|cpu| !threads.cpus.contains(cpu));
+    threads.cpus.clone()
+}
+
 /// Where a server that is started answers.
 fn listen_at(site: &Site) -> Result<SocketAddr, Failure> {
     match site {
@@ -253,8 +264,9 @@ fn start_auth(
     let zone = Zone::new(zone).map_err(|error| Failure::new(EXIT_USAGE, error))?;
     let config = AuthorityConfig {
         listen: vec![args.server.auth_listen.unwrap_or(own)],
-        threads: args.auth_threads.unwrap_or(1).max(1),
+        threads: args.auth_threads.number(),
         cpus: cpus.to_vec(),
+        in_threads: args.auth_threads.are_chosen(),
         io,
         device: site.device(Role::Auth, Role::Dut),
         observer: Some(Observer::asleep(OBSERVED_QUERIES)),

@@ -221,12 +221,21 @@ impl TesterArgs {
 /// # Errors
 /// A processor that may not be used.
 pub fn processors(threads: u16, chosen: &[usize], usual: &[usize]) -> Result<Vec<usize>, Failure> {
-    let usable = sys::cpu::available();
-    if let Some(cpu) = chosen.iter().find(|cpu| !usable.contains(cpu)) {
-        let message = format!("--cpus: processor {cpu} may not be used; usable are {usable:?}");
-        return Err(Failure::new(EXIT_USAGE, message));
-    }
+    check_usable("--cpus", chosen)?;
     Ok(placed(threads, chosen, usual))
+}
+
+/// Whether this process may use all processors of an option.
+///
+/// # Errors
+/// One that it may not use.
+pub fn check_usable(option: &str, chosen: &[usize]) -> Result<(), Failure> {
+    let usable = sys::cpu::available();
+    let other = chosen.iter().find(|cpu| !usable.contains(cpu));
+    other.map_or(Ok(()), |cpu| {
+        let message = format!("{option}: processor {cpu} may not be used; usable are {usable:?}");
+        Err(Failure::new(EXIT_USAGE, message))
+    })
 }
 
 /// The same without a look at what may be used.

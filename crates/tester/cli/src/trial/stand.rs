@@ -8,8 +8,7 @@ use super::super::site::{LoopbackSetup, SiteArgs};
 use super::super::{EXIT_FAILED, EXIT_USAGE};
 use crate::failure::Failure;
 use crate::options::{QueryArgs, TesterArgs};
-use authdns::Io;
-use campaign::{Auth, Loopback, PathChoice, Progress, Site, Target, Tester};
+use campaign::{Auth, Loopback, Progress, Site, Target, Tester};
 use lab::peers;
 
 /// Options that start a server.
@@ -61,11 +60,9 @@ impl StandArgs {
         progress: &Progress,
     ) -> Result<Option<TrialSetup>, Failure> {
         if self.peer.is_none() && !self.looped {
-            let given = self.site.path != PathChoice::Auto
-                || self.site.auth_io != Io::Auto
-                || self.site.auth_threads.is_some();
-            let message = "--path, --auth-io and --auth-threads are for --peer and --looped; with --server the AuthDNS is yours";
-            return if given { Err(Failure::new(EXIT_USAGE, message)) } else { Ok(None) };
+            let message = "--path, --auth-io, --auth-threads and --auth-cpus are for --peer and --looped; with --server the \
+                           AuthDNS is yours";
+            return if self.site.is_given() { Err(Failure::new(EXIT_USAGE, message)) } else { Ok(None) };
         }
         let setup = self.site.stage(tester_args, tester, target)?;
         setup.say_notes(progress);
@@ -85,7 +82,7 @@ impl StandArgs {
             dut_cpus: self.dut_cpus.clone(),
             ttl: self.ttl,
         };
-        let setup = Setup { server: &server, query, auth_threads: self.site.auth_threads };
+        let setup = Setup { server: &server, query, auth_threads: self.site.auth_threads() };
         let servers = Servers::start(&setup, &site, tester, looped.auth.way())?;
         tester.alone = servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
         (target.server, target.pids) = (servers.server, servers.pid().into_iter().collect());
