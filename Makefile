@@ -21,7 +21,7 @@ ATTACK_S ?= 20
 FORGED_PACKETS ?= 2000000
 
 .PHONY: bench bench-tester bench-auth bench-dns64 promises attack-test \
-    attack-lab profile build bpf demo-nat64 package package-test \
+    attack-lab profile build bpf demo-nat64 static static-test package package-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'
@@ -69,6 +69,19 @@ bpf:
 # An IPv6-only client fetches a page from an IPv4-only server through dns64d and tayga; as root.
 demo-nat64: build
 	demo/nat64.sh $(TARGET)/release/dns64d
+
+# Both programs in target/static, without shared libraries: each file runs on every Linux of this
+# architecture. Because the target is named, the flags are not for build scripts, which cannot be static.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+STATIC = RUSTFLAGS='-C target-feature=+crt-static' CARGO_PROFILE_RELEASE_STRIP=debuginfo
+
+static:
+	$(STATIC) $(CARGO) build --release --locked --bins --target $(HOST)
+	install -D -t $(TARGET)/static $(TARGET)/$(HOST)/release/dns64d $(TARGET)/$(HOST)/release/sextant
+
+# Uses them where there is nothing else; as root.
+static-test:
+	dist/static-test $(TARGET)/static
 
 # Debian packages of both programs, in target/package; needs Debian's debhelper.
 package:

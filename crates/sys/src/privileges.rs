@@ -1,7 +1,7 @@
 //! The process gives up its user, its capabilities and the means to regain them, when its sockets are open.
 
 use std::ffi::{CStr, CString};
-use std::io;
+use std::{fs, io};
 
 /// A user of the system with its primary group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +17,24 @@ pub struct Account {
 /// The most octets that an entry of the user database may have.
 const ENTRY_OCTETS_MAX: usize = 1 << 20;
 
+/// The users that a static program knows: the C library reads other databases (nsswitch.conf(5)) by shared
+/// objects, which must be of its own version.
+const USERS_FILE: &str = "/etc/passwd";
+
 impl Account {
-    /// Looks a user up; `None` if there is none of this name.
+    /// Looks a user up; `None` if there is none of this name. A static program looks into `/etc/passwd`
+    /// alone.
     ///
     /// # Errors
     /// The user database cannot be read.
     pub fn named(name: &str) -> io::Result<Option<Self>> {
+        if cfg!(target_feature = "crt-static") {
+            return match fs::read_to_string(USERS_FILE) {
+                Ok(text) => Ok(Self::in_file(&text, name)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            };
+        }
         let Ok(c_name) = CString::new(name) else { return Ok(None) };
         let mut octets = vec![0; 4096];
         loop {
@@ -38,6 +50,15 @@ impl Account {
                 }
             }
         }
+    }
+
+    /// The user of this name in the text of a passwd(5) file.
+    fn in_file(text: &str, name: &str) -> Option<Self> {
+        let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
+        // After name and password.
+        let mut numbers = line.split(':').skip(2).map(str::parse);
+        let (uid, gid) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        Some(Self { name: name.to_owned(), uid, gid })
     }
 }
 
@@ -86,7 +107,7 @@ pub enum Capability {
 
 /// Whether the calling thread has it, ready to be used.
 pub fn has(capability: Capability) -> bool {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     field(&status, "CapEff:") >> capability as u32 & 1 == 1
 }
 
@@ -135,7 +156,7 @@ fn bits(capabilities: &[Capability]) -> u64 {
 }
 
 fn limit_to(wanted: u64) -> io::Result<()> {
-    let status = std::fs::read_to_string("/proc/thread-self/status")?;
+    let status = fs::read_to_string("/proc/thread-self/status")?;
     let kept = field(&status, "CapPrm:") & wanted;
     let head = Head { version: VERSION_3, pid: 0 };
     let half = |kept: u64| Sets { effective: kept as u32, permitted: kept as u32, inheritable: 0 };
@@ -198,6 +219,14 @@ mod tests {
         assert_eq!((root.uid, root.gid), (0, 0));
         assert_eq!(Account::named("no-such-user-here").unwrap(), None);
         assert_eq!(Account::named("a\0b").unwrap(), None);
+    }
+
+    #[test]
+    fn users_are_found_in_the_file() {
+        let text = "root:x:0:0:root:/root:/bin/sh\n# a remark\ndns:x:65532:65533::/:\nbad:x:one:1::\n";
+        let numbers = |name| Account::in_file(text, name).map(|found| (found.uid, found.gid));
+        assert_eq!([numbers("root"), numbers("dns")], [Some((0, 0)), Some((65532, 65533))]);
+        assert!(["bad", "d", "", "# a remark", "root:x"].into_iter().all(|name| numbers(name).is_none()));
     }
 
     #[test]
