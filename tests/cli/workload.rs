@@ -54,11 +54,17 @@ fn every_workload_gets_its_answers() {
 fn every_load_is_sent_in_full_and_called_by_its_name() {
     let _alone = alone();
     let (_auth, server) = auth();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rates.csv");
+    std::fs::write(&file, "start_s,rate_qps\n0,1000\n0.1,0\n0.2,2000.5\n").unwrap();
+    let recorded = format!("rates:{}", file.display());
     for (load, options, sent) in [
         ("poisson:5", "--rate 1000 --threads 2", 300),
         ("burst:16", "--rate 1000", 300),
         ("steps:500,1000,1500", "", 300),
         ("ramp:500-1500", "", 300),
+        ("sine:500-1500/1", "--duration 1 --threads 2", 1000),
+        (recorded.as_str(), "--duration 60", 301),
         ("experiments:4x2", "--duration 30", 512),
     ] {
         let trial = check(&trial(&server, &format!("--load {load} {options}")), load);
@@ -152,6 +158,8 @@ fn what_cannot_be_is_refused_in_one_line() {
     for (options, reason) in [
         ("", "--load constant needs a --rate"),
         ("--load closed:4 --rate 10", "takes no --rate: answers set its pace"),
+        ("--load sine:1-10", "write sine:LOW-HIGH/SECONDS"),
+        ("--load rates:/nonexistent", "cannot read rates from /nonexistent"),
         ("--load ramp:1-10 --rate 10", "takes no --rate: it has its own rates"),
         ("--load waves", "is no load model"),
         ("--load experiments:3", "power of two"),
@@ -185,6 +193,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     for (command, options, reason) in [
         ("search", "--server [::1]:9 --load closed:3", "no rate to search for"),
         ("bench", "--load steps:1,2", "no rate to search for"),
+        ("search", "--server [::1]:9 --load sine:1-2/3", "no rate to search for"),
         ("selftest", "--rate 10 --load poisson", "leave out --load"),
         ("selftest", "--rate 10 --zipf 1", "leave out --zipf"),
         ("bench", "--cached-share 20 --ttl 3", "use --ttl 12 or more"),

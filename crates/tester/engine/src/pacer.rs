@@ -6,15 +6,22 @@
 //! no schedule: the answers set the pace, and results are labelled as those of a closed loop.
 
 mod cursor;
+mod curve;
 mod model;
 mod poisson;
 mod ramp;
+mod rates;
 mod replay;
+mod sine;
 mod steps;
+
+use curve::Curve;
 
 pub use cursor::Cursor;
 pub use model::{BURST_MAX, EXPERIMENT_QUERIES, Model, ModelError, SLOTS_MAX};
+pub use rates::{Held, Rates};
 pub use replay::Times;
+pub use sine::{PERIOD_MAX_S, Sine};
 pub use steps::{STEPS_MAX, Steps};
 
 /// Nanoseconds in a second.
@@ -47,31 +54,29 @@ impl Schedule {
     pub fn with_model(start_ns: u64, rate_qps: u64, duration_ns: u64, model: Model) -> Self {
         let duration_ns = match model {
             Model::Replay(times) => duration_ns.min(times.length_ns()),
+            Model::Rates(rates) => duration_ns.min(rates.length_ns()),
             _ => duration_ns,
         };
         let average = |queries: u64| {
             let average = u128::from(queries) * u128::from(SECOND_NS) / u128::from(duration_ns.max(1));
             u64::try_from(average).unwrap_or(u64::MAX).max(1)
         };
-        let (rate_qps, queries) = match model {
-            Model::Steps(steps) => {
-                let queries = steps.queries(duration_ns);
-                (average(queries), queries)
-            }
-            Model::Ramp { from_qps, to_qps } => {
-                let queries = ramp::count(from_qps, to_qps, duration_ns, duration_ns);
-                (average(queries), queries)
-            }
-            Model::Replay(times) => {
-                let queries = times.queries(duration_ns);
-                (average(queries), queries)
-            }
-            _ => {
+        let of_its_own = match model {
+            Model::Steps(steps) => Some(steps.queries(duration_ns)),
+            Model::Ramp { from_qps, to_qps } => Some(ramp::count(from_qps, to_qps, duration_ns, duration_ns)),
+            Model::Sine(sine) => Some(duration_ns.checked_sub(1).map_or(0, |last_ns| sine.count(last_ns))),
+            Model::Rates(rates) => Some(duration_ns.checked_sub(1).map_or(0, |last_ns| rates.count(last_ns))),
+            Model::Replay(times) => Some(times.queries(duration_ns)),
+            _ => None,
+        };
+        let (rate_qps, queries) = of_its_own.map_or_else(
+            || {
                 let rate_qps = rate_qps.max(1);
                 let queries = u128::from(rate_qps) * u128::from(duration_ns) / u128::from(SECOND_NS);
                 (rate_qps, u64::try_from(queries).unwrap_or(u64::MAX))
-            }
-        };
+            },
+            |queries| (average(queries), queries),
+        );
         let queries = match model {
             Model::Experiments { count: Some(count), .. } => {
                 queries.min(u64::from(count) * EXPERIMENT_QUERIES)
@@ -88,6 +93,8 @@ impl Schedule {
         let offset_ns = match self.model {
             Model::Steps(steps) => steps.due_ns(n, self.duration_ns),
             Model::Ramp { from_qps, to_qps } => ramp::due_ns(from_qps, to_qps, self.duration_ns, n),
+            Model::Sine(sine) => sine.part_of(n).due_ns(n),
+            Model::Rates(rates) => rates.part_of(n).due_ns(n),
             Model::Replay(times) => times.due_ns(n),
             Model::Burst { queries } => constant_ns(n - n % u64::from(queries.max(1)), self.rate_qps),
             _ => constant_ns(n, self.rate_qps),
@@ -105,6 +112,8 @@ impl Schedule {
                 ramp::count(from_qps, to_qps, self.duration_ns, elapsed_ns.min(self.duration_ns))
                     .saturating_add(1)
             }
+            Model::Sine(sine) => sine.count(elapsed_ns),
+            Model::Rates(rates) => rates.count(elapsed_ns),
             Model::Replay(times) => times.count(elapsed_ns),
             Model::Burst { queries } => {
                 constant_count(elapsed_ns, self.rate_qps).next_multiple_of(u64::from(queries.max(1)))
@@ -127,6 +136,8 @@ impl Schedule {
         match self.model {
             Model::Steps(steps) => steps.rates_qps().iter().copied().max().unwrap_or(1),
             Model::Ramp { from_qps, to_qps } => from_qps.max(to_qps),
+            Model::Sine(sine) => sine.peak_qps(),
+            Model::Rates(rates) => rates.peak_qps(),
             Model::Replay(times) => times.peak_qps(),
             _ => self.rate_qps,
         }
@@ -226,6 +237,19 @@ mod tests {
                 .prop_map(|rates| { Model::Steps(Steps::new(&rates).expect("at most 16 rates above 0")) }),
             (1u64..5_000_000, 1u64..5_000_000)
                 .prop_map(|(from_qps, to_qps)| Model::Ramp { from_qps, to_qps }),
+            (1u64..1_000_000, 0u64..4_000_000, 1u64..PERIOD_MAX_S).prop_map(|(low, more, period_s)| {
+                Model::Sine(Sine::new(low, low + more, period_s).expect("rates and period that fit"))
+            }),
+            prop::collection::vec((0u64..5_000_000_000, 1u64..100 * SECOND_NS), 1..20).prop_map(
+                |mut held| {
+                    held.push((1000, SECOND_NS));
+                    let held: Vec<Held> = held
+                        .into_iter()
+                        .map(|(rate_mqps, length_ns)| Held { rate_mqps, length_ns })
+                        .collect();
+                    Model::Rates(Rates::new("rates", &held).expect("one above 0"))
+                }
+            ),
             prop::collection::vec(0u64..2 * SECOND_NS, 1..20).prop_map(|mut instants_ns| {
                 instants_ns.sort_unstable();
                 Model::Replay(Times::new(instants_ns).expect("some, and sorted"))

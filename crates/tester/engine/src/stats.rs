@@ -371,9 +371,9 @@ impl Stats {
     /// What the deviation of such a window is a share of, where so many queries are due in it.
     fn whole(&self, due: u64, length_ms: usize) -> f64 {
         match self.schedule.model {
-            Model::Steps(_) | Model::Ramp { .. } => due.max(1) as f64,
+            Model::Steps(_) | Model::Ramp { .. } | Model::Sine(_) => due.max(1) as f64,
             // Where hardly any query is due, one that is a moment late would count for much.
-            Model::Replay(_) => self.nominal(length_ms).max(due as f64),
+            Model::Replay(_) | Model::Rates(_) => self.nominal(length_ms).max(due as f64),
             _ => self.nominal(length_ms),
         }
     }

@@ -27,6 +27,20 @@ pub enum LoadModel {
         /// At the end, in q/s.
         to_qps: u64,
     },
+    /// `sine:LOW-HIGH/SECONDS`: a rate that rises and falls as a sine.
+    Sine {
+        /// At the start of each period, in q/s.
+        low_qps: u64,
+        /// In the middle of each period, in q/s.
+        high_qps: u64,
+        /// The period in seconds.
+        period_s: u64,
+    },
+    /// `rates:FILE`: recorded rates.
+    Rates {
+        /// The file, as it was named.
+        source: String,
+    },
     /// `burst:QUERIES`: so many back to back.
     Burst {
         /// Queries of a burst.
@@ -73,6 +87,8 @@ impl fmt::Display for LoadModel {
                 write!(f, "steps:{}", rates.join(","))
             }
             Self::Ramp { from_qps, to_qps } => write!(f, "ramp:{from_qps}-{to_qps}"),
+            Self::Sine { low_qps, high_qps, period_s } => write!(f, "sine:{low_qps}-{high_qps}/{period_s}"),
+            Self::Rates { source } => write!(f, "rates:{source}"),
             Self::Burst { queries } => write!(f, "burst:{queries}"),
             Self::Replay { speed: None } => f.write_str("replay"),
             Self::Replay { speed: Some(speed) } => write!(f, "replay x {speed}"),
@@ -104,6 +120,12 @@ fn known(text: &str) -> Option<LoadModel> {
             let (from, to) = value.split_once('-')?;
             LoadModel::Ramp { from_qps: number(from)?, to_qps: number(to)? }
         }
+        "sine" => {
+            let (range, period) = value.split_once('/')?;
+            let (low, high) = range.split_once('-')?;
+            LoadModel::Sine { low_qps: number(low)?, high_qps: number(high)?, period_s: number(period)? }
+        }
+        "rates" => LoadModel::Rates { source: value.to_owned() },
         "burst" => LoadModel::Burst { queries: number(value)? },
         "closed" => LoadModel::Window { queries: number(value)? },
         "experiments" => {
@@ -144,6 +166,8 @@ mod tests {
             "poisson:7",
             "steps:10000,20000",
             "ramp:1000-100000",
+            "sine:1000-5000/60",
+            "rates:morning.csv",
             "burst:64",
             "closed:8",
             "experiments:4",
@@ -160,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_and_written_as_it_is(text in ".{0,30}|(poisson|steps|ramp|burst|replay x )[-:0-9,x.e]{0,12}") {
+        fn any_text_is_read_and_written_as_it_is(text in ".{0,30}|(poisson|steps|ramp|sine|rates|burst|replay x )[-:0-9,x.e/]{0,12}") {
             prop_assert_eq!(LoadModel::from(text.as_str()).to_string(), text);
         }
     }

@@ -1,6 +1,7 @@
 //! Options that several commands share.
 
 mod io;
+mod load;
 mod workload;
 
 use std::net::SocketAddr;

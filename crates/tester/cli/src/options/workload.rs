@@ -8,7 +8,7 @@ use engine::pacer::{Model, Times};
 use engine::workload::{Agent, Choice, QueryOptions, Recording, TypeMix, Variation};
 use record::{LoadModel, Settings};
 
-use super::{QueryArgs, ValidityArg};
+use super::{QueryArgs, ValidityArg, load};
 use crate::failure::Failure;
 use crate::{EXIT_UNFIT, EXIT_USAGE};
 use campaign::Target;
@@ -61,8 +61,8 @@ pub(crate) struct WorkloadArgs {
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Load model: constant, poisson, steps, ramp, burst, or a closed loop
-    #[arg(long, value_name = "MODEL", default_value = "constant", help = LOAD_HELP)]
+    /// Load model: constant, poisson, steps, ramp, sine, rates, burst, or a closed loop
+    #[arg(long, value_name = "MODEL", default_value = "constant", help = load::HELP, value_parser = load::model)]
     load: Model,
     /// Set DO: ask for DNSSEC records
     #[arg(long)]
@@ -86,11 +86,6 @@ pub(crate) struct WorkloadArgs {
     #[arg(long)]
     cookie: bool,
 }
-
-/// In words that the documentation would take for links.
-const LOAD_HELP: &str = "Load model: constant, poisson[:SEED], steps:RATE,RATE,... (equal parts), \
-    ramp:FROM-TO, burst:QUERIES (back to back, at the average rate); or a closed loop: closed:WINDOW (outstanding queries \
-    of each thread), experiments:SLOTS[xCOUNT] (of 256 queries, as dns64perf2 makes them)";
 
 fn speed(text: &str) -> Result<f64, String> {
     let times = text.parse().ok().filter(|times| (0.001..=1000.0).contains(times));

@@ -177,6 +177,7 @@ fn only_the_constant_load_is_a_constant_rate() {
     for load in ["poisson:0", "burst:64", "steps:10,20", "ramp:1-9", "replay", "replay x 2", "closed:8"] {
         assert_eq!(loaded(load), Some(false), "{load}");
     }
+    assert_eq!((loaded("sine:1-9/60"), loaded("rates:day.csv")), (Some(false), Some(false)));
     assert_eq!(loaded("experiments:4"), Some(false));
     assert_eq!(loaded(""), Some(true), "older programs knew no other load");
     assert_eq!(loaded("a load of 2031"), None);

@@ -1,6 +1,7 @@
 //! The instants of one lane, one after another: the same as [`Schedule::due_ns`] gives, without its
 //! divisions.
 
+use super::curve::{Curve, Part};
 use super::poisson::Arrivals;
 use super::{Model, SECOND_NS, Schedule};
 
@@ -24,6 +25,8 @@ enum CursorState {
         step_rest: u64,
     },
     Poisson(Arrivals),
+    /// The part of a curve that the last query was due in.
+    Curve(Part),
     Formula,
 }
 
@@ -45,6 +48,8 @@ impl Cursor {
                 let queries = schedule.queries.saturating_sub(lane).div_ceil(lanes);
                 CursorState::Poisson(Arrivals::new(seed, lane, queries, schedule.duration_ns))
             }
+            Model::Sine(sine) => CursorState::Curve(sine.part_of(lane)),
+            Model::Rates(rates) => CursorState::Curve(rates.part_of(lane)),
             _ => CursorState::Formula,
         };
         Self { schedule, number: lane, lanes, way }
@@ -71,6 +76,18 @@ impl Cursor {
                 due_ns
             }
             CursorState::Poisson(arrivals) => self.schedule.start_ns + arrivals.next_ns(),
+            CursorState::Curve(part) => {
+                let n = self.number;
+                if !part.holds(n) {
+                    match self.schedule.model {
+                        Model::Sine(sine) => *part = sine.part_of(n),
+                        Model::Rates(rates) => *part = rates.part_of(n),
+                        _ => {}
+                    }
+                }
+                self.number = n.saturating_add(self.lanes);
+                self.schedule.start_ns.saturating_add(part.due_ns(n))
+            }
             CursorState::Formula => {
                 let due_ns = self.schedule.due_ns(self.number);
                 self.number = self.number.saturating_add(self.lanes);
@@ -99,8 +116,8 @@ mod tests {
         }
 
         #[test]
-        fn other_models_follow_their_formula(lanes in 1u64..5, text in "burst:[1-9]|ramp:[1-9]0-9[0-9]|steps:[1-9]0,[1-9]00") {
-            let schedule = Schedule::with_model(3, 1000, SECOND_NS, text.parse().unwrap());
+        fn other_models_follow_their_formula(lanes in 1u64..5, text in "burst:[1-9]|ramp:[1-9]0-9[0-9]|steps:[1-9]0,[1-9]00|sine:[1-9]0-[1-9]000/[1-3]") {
+            let schedule = Schedule::with_model(3, 1000, 2 * SECOND_NS, text.parse().unwrap());
             let mut cursor = Cursor::new(schedule, lanes - 1, lanes);
             for n in (lanes - 1..schedule.queries).step_by(lanes as usize) {
                 prop_assert_eq!(cursor.next_ns(), schedule.due_ns(n));

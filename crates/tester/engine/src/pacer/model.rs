@@ -1,12 +1,14 @@
-//! The load models and how they are written: `poisson`, `steps:10000,20000`, `ramp:1000-100000`, `burst:64`,
-//! `closed:8`.
+//! The load models and how they are written: `poisson`, `steps:10000,20000`, `ramp:1000-100000`,
+//! `sine:1000-5000/60`, `burst:64`, `closed:8`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use record::LoadModel;
 
+use super::rates::Rates;
 use super::replay::Times;
+use super::sine::{PERIOD_MAX_S, Sine};
 use super::steps::{STEPS_MAX, Steps};
 
 /// How the queries of a trial lie in time.
@@ -30,6 +32,10 @@ pub enum Model {
         /// At the end, in q/s, at least 1.
         to_qps: u64,
     },
+    /// A rate that rises and falls as a sine.
+    Sine(Sine),
+    /// Recorded rates, each held for its time.
+    Rates(Rates),
     /// So many back to back, at the average rate (RFC 2544 21 uses 16, 64, 256 and 1024).
     Burst {
         /// Queries of a burst, 1 to [`BURST_MAX`].
@@ -97,7 +103,6 @@ impl FromStr for Model {
 
     fn from_str(text: &str) -> Result<Self, ModelError> {
         let (name, value) = text.split_once(':').unwrap_or((text, ""));
-        let rate = |text: &str| number(text, "a rate in q/s", RATE_MAX_QPS);
         Ok(match (name, value) {
             ("constant", "") => Self::Constant,
             ("poisson", "") => Self::Poisson { seed: 0 },
@@ -116,6 +121,7 @@ impl FromStr for Model {
                     .ok_or_else(|| ModelError("write ramp:FROM-TO, for example ramp:1000-100000".into()))?;
                 Self::Ramp { from_qps: rate(from)?, to_qps: rate(to)? }
             }
+            ("sine", wave) => sine(wave)?,
             ("burst", queries) => {
                 Self::Burst { queries: number(queries, "a number of queries", BURST_MAX.into())? as u32 }
             }
@@ -126,11 +132,28 @@ impl FromStr for Model {
             _ => {
                 return Err(ModelError(format!(
                     "'{text}' is no load model: use constant, poisson[:SEED], steps:RATE,RATE,..., ramp:FROM-TO, \
-                     burst:QUERIES, closed:WINDOW or experiments:SLOTS[xCOUNT]"
+                     sine:LOW-HIGH/SECONDS, rates:FILE, burst:QUERIES, closed:WINDOW or experiments:SLOTS[xCOUNT]"
                 )));
             }
         })
     }
+}
+
+fn rate(text: &str) -> Result<u64, ModelError> {
+    number(text, "a rate in q/s", RATE_MAX_QPS)
+}
+
+fn sine(text: &str) -> Result<Model, ModelError> {
+    let parts = text.split_once('/').and_then(|(range, period)| Some((range.split_once('-')?, period)));
+    let ((low, high), period) = parts.ok_or_else(|| {
+        ModelError(
+            "write sine:LOW-HIGH/SECONDS, for example sine:1000-5000/60 for a period of a minute".into(),
+        )
+    })?;
+    let (low, high, period_s) =
+        (rate(low)?, rate(high)?, number(period, "a period in seconds", PERIOD_MAX_S)?);
+    let sine = Sine::new(low, high, period_s);
+    sine.map(Model::Sine).ok_or_else(|| ModelError(format!("'{text}': the lowest rate is above the highest")))
 }
 
 fn experiments(text: &str) -> Result<Model, ModelError> {
@@ -154,6 +177,10 @@ impl From<Model> for LoadModel {
             Model::Poisson { seed } => Self::Poisson { seed },
             Model::Steps(steps) => Self::Steps(steps.rates_qps().to_vec()),
             Model::Ramp { from_qps, to_qps } => Self::Ramp { from_qps, to_qps },
+            Model::Sine(sine) => {
+                Self::Sine { low_qps: sine.low_qps(), high_qps: sine.high_qps(), period_s: sine.period_s() }
+            }
+            Model::Rates(rates) => Self::Rates { source: rates.source().to_owned() },
             Model::Burst { queries } => Self::Burst { queries },
             Model::Replay(_) => Self::Replay { speed: None },
             Model::Window { queries } => Self::Window { queries },
@@ -181,6 +208,7 @@ mod tests {
             "poisson:7",
             "steps:10000,20000,50000",
             "ramp:1000-100000",
+            "sine:1000-5000/60",
             "burst:64",
             "closed:8",
             "experiments:4",
@@ -204,6 +232,9 @@ mod tests {
             ("steps:1,x", "'x' is not a rate"),
             ("ramp:5", "write ramp:FROM-TO"),
             ("ramp:0-5", "'0' is not a rate"),
+            ("sine:1-5", "write sine:LOW-HIGH/SECONDS"),
+            ("sine:5-1/60", "the lowest rate is above the highest"),
+            ("sine:1-5/0", "'0' is not a period in seconds from 1 to 86400"),
             ("experiments:3", "power of two"),
             ("experiments:512", "'512' is not a number of slots from 1 to 256"),
             ("poisson:x", "seed 'x'"),
@@ -217,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic(text in "(steps|ramp|burst|closed|experiments|poisson)?:?[-0-9,x]{0,30}") {
+        fn any_text_is_read_without_a_panic(text in "(steps|ramp|sine|burst|closed|experiments|poisson)?:?[-0-9,x/]{0,30}") {
             if let Ok(model) = text.parse::<Model>() {
                 prop_assert_eq!(model.to_string().parse::<Model>(), Ok(model));
             }
