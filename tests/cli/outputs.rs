@@ -279,6 +279,53 @@ fn the_page_shows_a_trial_under_way() {
     assert!(TcpStream::connect(address).is_err(), "it ends with the trial");
 }
 
+/// Lines on standard output come while it measures, before the result, and add up to its counts.
+#[test]
+fn each_second_has_a_line_and_a_page() {
+    let _alone = alone();
+    let server = Moody::start();
+    let base = tempfile::tempdir().unwrap();
+    let page = base.path().join("sextant.prom");
+    let lines = base.path().join("seconds.jsonl");
+    for to in ["-", lines.to_str().unwrap()] {
+        let output = sextant(&[
+            "trial",
+            "--server",
+            &server.address.to_string(),
+            "--load",
+            "ramp:100-1000",
+            "--duration",
+            "2.2",
+            "--json",
+            "--timeout",
+            TIMEOUT_S,
+            "--seconds",
+            to,
+            "--openmetrics-file",
+            page.to_str().unwrap(),
+        ]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let split = text.find('{').unwrap_or_else(|| panic!("{text}"));
+        let (table, trial) = (&text[..split], json(&text.as_bytes()[split..]));
+        let told: Vec<Value> = if to == "-" {
+            let mut table = csv::Reader::from_reader(table.as_bytes());
+            table.deserialize().map(|line| Value::Object(line.unwrap())).collect()
+        } else {
+            std::fs::read_to_string(&lines).unwrap().lines().map(|line| json(line.as_bytes())).collect()
+        };
+        assert!((3..=5).contains(&told.len()), "{told:?}");
+        for name in ["sent", "valid", "invalid", "late", "lost"] {
+            let sum: i64 = told.iter().map(|line| line[name].as_i64().unwrap()).sum();
+            assert_eq!(sum, number(&trial, name) as i64, "{name} of {told:?}");
+        }
+        assert!(told[1]["sent"].as_i64() > told[0]["sent"].as_i64(), "the rate rises: {told:?}");
+        assert!(told[0]["end_s"].as_f64().is_some_and(|end_s| (1.0..1.5).contains(&end_s)), "{told:?}");
+        let metrics = std::fs::read_to_string(&page).unwrap();
+        let sent = format!("sextant_queries_sent_total {}\n", number(&trial, "sent"));
+        assert!(metrics.contains(&sent) && metrics.ends_with("# EOF\n"), "{metrics}");
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_written_is_named_and_loses_nothing() {
     let _alone = alone();

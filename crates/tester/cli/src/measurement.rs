@@ -234,9 +234,10 @@ pub(crate) fn conduct(
         environment: &environment,
     };
     let (results, ended) = campaign::run(bench, results);
+    let written = writing.end();
     let printed = if options.json { print_json(&results) } else { print_end(results.clone(), &directory) };
-    let ended = exit_code(&results, ended, &directory)
-        .and_then(|code| printed.and(writing.end()).map(|()| code.into()));
+    let ended =
+        exit_code(&results, ended, &directory).and_then(|code| printed.and(written).map(|()| code.into()));
     Ok(MeasurementResult { ended, directory })
 }
 

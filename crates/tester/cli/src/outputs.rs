@@ -12,7 +12,7 @@ use sys::metrics_page::MetricsServer;
 
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::Failure;
-use crate::output::{Finished, Format, HAS_PARQUET, Outputs, exposition};
+use crate::output::{Finished, Format, HAS_PARQUET, LinesTo, Outputs, Seconds, exposition, measurement};
 use campaign::{Target, Tester, TrialRun};
 
 /// Where there are many trials, each has files of its own, with its number in their names.
@@ -41,6 +41,21 @@ pub(crate) struct OutputArgs {
     /// Serve the counts at http://ADDR:PORT/metrics during the measurement (OpenMetrics)
     #[arg(long, value_name = "ADDR:PORT")]
     openmetrics: Option<SocketAddr>,
+    /// Write the same metrics to a file each second, for node_exporter's textfile collector
+    #[arg(long, value_name = "FILE")]
+    openmetrics_file: Option<PathBuf>,
+    /// Write a line of counts each second during the measurement, as CSV, or as JSON lines to FILE.jsonl; - is
+    /// standard output
+    #[arg(long, value_name = "FILE", value_parser = lines)]
+    seconds: Option<LinesTo>,
+}
+
+/// A file whose extension may ask for JSON lines.
+#[allow(clippy::unnecessary_wraps, reason = "clap's parsers can fail")]
+fn lines(text: &str) -> Result<LinesTo, String> {
+    let path = PathBuf::from(text);
+    let json = path.extension().is_some_and(|what| what.eq_ignore_ascii_case("jsonl"));
+    Ok(LinesTo { path, json })
 }
 
 /// A file whose extension says the format.
@@ -87,6 +102,7 @@ impl OutputArgs {
             arguments: std::env::args().skip(1).collect(),
             trials: 0,
             failed: None,
+            seconds: self.told(target, tester)?,
             _page: self.page(target, tester)?,
         })
     }
@@ -122,23 +138,45 @@ impl OutputArgs {
         Ok(Outputs::new(files, self.interval.map(|interval| interval.as_nanos() as u64)))
     }
 
+    /// Whether lines go to standard output while it measures.
+    pub(crate) fn tell_on_stdout(&self) -> bool {
+        self.seconds.as_ref().is_some_and(|to| to.path == Path::new("-"))
+    }
+
+    /// What is told each second.
+    fn told(&self, target: &Target, tester: &Tester) -> Result<Option<Seconds>, Failure> {
+        if self.seconds.is_none() && self.openmetrics_file.is_none() {
+            return Ok(None);
+        }
+        let page = self.openmetrics_file.clone().map(|path| {
+            let page: Box<dyn Fn() -> String + Send> =
+                Box::new(measurement(Arc::clone(&tester.watch), target.server.to_string()));
+            (path, page)
+        });
+        let seconds = Seconds::start(Arc::clone(&tester.watch), self.seconds.as_ref(), page, aside(tester));
+        seconds.map(Some).map_err(|error| Failure::new(EXIT_UNFIT, error))
+    }
+
     fn page(&self, target: &Target, tester: &Tester) -> Result<Option<MetricsServer>, Failure> {
         let Some(listen) = self.openmetrics else { return Ok(None) };
-        // Away from the Measurer's processors, where there are others.
-        let mut cpus = sys::cpu::available();
-        cpus.retain(|cpu| !tester.cpus.contains(cpu));
         let page = exposition(Arc::clone(&tester.watch), target.server.to_string());
-        let prepare = move || {
-            if !cpus.is_empty() {
-                // It runs anywhere then, and the Measurer's own checks will show if that disturbs it.
-                let _ = sys::cpu::restrict(&cpus);
-            }
-        };
-        let server = MetricsServer::start(listen, prepare, move || Some(page()))
+        let server = MetricsServer::start(listen, aside(tester), move || Some(page()))
             .map_err(|error| Failure::new(EXIT_UNFIT, format!("--openmetrics: {error}")))?;
         // Whoever asks for a free port wants to know which; without a standard error nobody does.
         let _ = writeln!(io::stderr(), "metrics at http://{}/metrics", server.address());
         Ok(Some(server))
+    }
+}
+
+/// Takes a thread away from the Measurer's processors, where there are others.
+fn aside(tester: &Tester) -> impl FnOnce() + Send + 'static {
+    let mut cpus = sys::cpu::available();
+    cpus.retain(|cpu| !tester.cpus.contains(cpu));
+    move || {
+        if !cpus.is_empty() {
+            // It runs anywhere then, and the Measurer's own checks will show if that disturbs it.
+            let _ = sys::cpu::restrict(&cpus);
+        }
     }
 }
 
@@ -151,6 +189,7 @@ pub struct OpenOutputs {
     arguments: Vec<String>,
     trials: u64,
     failed: Option<io::Error>,
+    seconds: Option<Seconds>,
     _page: Option<MetricsServer>,
 }
 
@@ -159,8 +198,9 @@ impl OpenOutputs {
     ///
     /// # Errors
     /// Those that cannot be written, in one line.
-    pub fn only(&self, tried: &TrialRun) -> Result<(), Failure> {
-        self.write(tried, None).map_err(|error| Failure::new(EXIT_UNFIT, error))
+    pub fn only(mut self, tried: &TrialRun) -> Result<(), Failure> {
+        self.failed = self.write(tried, None).err();
+        self.end()
     }
 
     /// Writes the files of one trial of many. What cannot be written does not end the measurement.
@@ -175,7 +215,9 @@ impl OpenOutputs {
     /// # Errors
     /// That.
     pub fn end(self) -> Result<(), Failure> {
-        self.failed.map_or(Ok(()), |error| Err(Failure::new(EXIT_UNFIT, error)))
+        let told = self.seconds.map_or(Ok(()), Seconds::finish);
+        let failed = self.failed.or(told.err());
+        failed.map_or(Ok(()), |error| Err(Failure::new(EXIT_UNFIT, error)))
     }
 
     fn write(&self, tried: &TrialRun, number: Option<u64>) -> io::Result<()> {

@@ -11,6 +11,7 @@ mod openmetrics;
 mod parquet;
 mod queries;
 mod rows;
+mod seconds;
 mod series;
 mod sink;
 
@@ -22,7 +23,8 @@ use engine::querylog::QueryLog;
 
 use campaign::TrialRun;
 
-pub use openmetrics::exposition;
+pub use openmetrics::{exposition, measurement};
+pub(crate) use seconds::{LinesTo, Seconds};
 pub use sink::{Sink, write_to};
 
 /// Whether files in the Parquet format can be written.

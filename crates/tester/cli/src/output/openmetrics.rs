@@ -20,6 +20,18 @@ pub fn exposition(watch: Arc<Watch>, server: String) -> impl Fn() -> String + Se
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Measurement { watch, server }));
     registry.register_collector(Box::new(Process { began_s }));
+    text_of(registry)
+}
+
+/// The same without the metrics of this process: those are taken where another program shows the text beside
+/// its own, as node_exporter does.
+pub fn measurement(watch: Arc<Watch>, server: String) -> impl Fn() -> String + Send + 'static {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Measurement { watch, server }));
+    text_of(registry)
+}
+
+fn text_of(registry: Registry) -> impl Fn() -> String + Send + 'static {
     move || {
         let mut text = String::new();
         // Writing into a string cannot fail.
@@ -37,9 +49,11 @@ struct Measurement {
 impl Collector for Measurement {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (now, counts) = (self.watch.now(), self.watch.live.counts());
-        let labels = [("version", env!("CARGO_PKG_VERSION")), ("server", &self.server)];
-        metric(&mut encoder, "sextant", "The program that measures, and the server", MetricType::Info)?
-            .encode_info(&labels)?;
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("server", self.server.as_str())];
+        // Readers of Prometheus' older text format know no type "info".
+        metric(&mut encoder, "sextant_info", "The program that measures, and the server", MetricType::Gauge)?
+            .encode_family(&labels)?
+            .encode_gauge(&1i64)?;
         state(&mut encoder, &now)?;
         classes(&mut encoder, &counts)?;
         let lost = "Queries without an answer after their timeout; a late answer reduces the number by one";
@@ -175,7 +189,7 @@ mod tests {
         watch.begin("search 1/3", 5000, Some(Bracket { passed_qps: 1000, failed_qps: 9000 }));
         let text = exposition(Arc::clone(&watch), "[::1]:53".into())();
         for line in [
-            "# TYPE sextant info",
+            "# TYPE sextant_info gauge",
             "sextant_trials 1.0",
             "sextant_trial_rate_qps 5000.0",
             "sextant_search_low_qps 1000.0",
@@ -191,6 +205,20 @@ mod tests {
             assert!(text.lines().any(|own| own == line), "{line} is missing in:\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// Every type is one of Prometheus' text format 0.0.4, and no metric is one that node_exporter has.
+    #[test]
+    fn node_exporter_can_show_the_text_beside_its_own() {
+        let text = measurement(Arc::default(), "[::1]:53".into())();
+        let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let mut families = 0;
+        for (name, kind) in kinds {
+            assert!(["gauge", "counter", "histogram"].contains(&kind), "{name} {kind}");
+            assert!(name.starts_with("sextant_"), "{name}");
+            families += 1;
+        }
+        assert!(families > 8, "{text}");
     }
 
     /// Every metric that the dashboard asks for is told.

@@ -59,11 +59,13 @@ impl Sink {
         if special { Ok(()) } else { Self::create(path).map(drop) }
     }
 
-    /// Puts it on disk and in its place.
-    fn finish(mut self) -> io::Result<()> {
+    /// Puts it in its place; what is to be kept, on disk before.
+    fn finish(mut self, is_kept: bool) -> io::Result<()> {
         self.out.flush()?;
         let Some((partial, target)) = self.partial else { return Ok(()) };
-        self.out.get_ref().sync_data()?;
+        if is_kept {
+            self.out.get_ref().sync_data()?;
+        }
         partial.persist(target).map_err(|error| error.error)
     }
 }
@@ -84,10 +86,20 @@ impl Write for Sink {
 /// The disk is full or gone; what was there before stays. The message names the file.
 pub fn write_to(path: &Path, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> io::Result<()> {
     let mut sink = Sink::create(path)?;
-    write(&mut sink).and_then(|()| sink.finish()).map_err(|error| named(path, &error))
+    write(&mut sink).and_then(|()| sink.finish(true)).map_err(|error| named(path, &error))
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
+/// Replaces a file that is soon replaced again: readers see it whole, but it is not waited for until it is on
+/// disk.
+///
+/// # Errors
+/// Likewise.
+pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut sink = Sink::create(path)?;
+    sink.write_all(contents).and_then(|()| sink.finish(false)).map_err(|error| named(path, &error))
+}
+
+pub(super) fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }
 

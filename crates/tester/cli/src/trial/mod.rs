@@ -140,7 +140,7 @@ fn measure(
     mut target: Target,
     store: Option<&Store>,
 ) -> Result<(TrialRun, Result<(), Failure>), Failure> {
-    let progress = Progress::new(args.json, &tester.watch);
+    let progress = Progress::new(args.json || args.outputs.tell_on_stdout(), &tester.watch);
     let mut stand = args.stand.start(&args.query, &args.tester, (&mut tester, &mut target), &progress)?;
     let outputs = args.outputs.begin(&mut target, &tester)?;
     reach(&target, &tester)?;
