@@ -15,6 +15,7 @@ mod outputs;
 mod page;
 mod peers;
 mod preflight;
+mod requests;
 mod running;
 mod selftest;
 mod trial;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::pacer::{Model, Schedule};
 use engine::verdict::{Limits, fell_behind};
-use engine::workload::{Choice, Variation, Workload, WorkloadSpec};
+use engine::workload::{Choice, QueryClass, Variation, Workload, WorkloadSpec};
 use record::limits::SELFTEST_RATE;
 use record::number::count as grouped;
 use record::{Attempt, AttemptPart, SelfTest, Trial};
@@ -137,11 +137,17 @@ impl Certification<'_> {
         let timeout_ns = selftest_timeout_ns(self.target.timeout_ns);
         // This AuthDNS answers every name alike; only at the server's some have a AAAA record of their own.
         // An AuthDNS has no cache to be warmed, and every query must have a name that it knows.
-        let variation = Variation { choice: Choice::Each, ..self.target.workload.variation.clone() };
+        // The AuthDNS knows no key, and answers for one class.
+        let variation = Variation {
+            choice: Choice::Each,
+            class: QueryClass::default(),
+            tsig: None,
+            ..self.target.workload.variation.clone()
+        };
         let mut workload = WorkloadSpec { native: None, variation, ..self.target.workload.clone() };
         if self.auth.is_some() {
             // Ours knows every name there is.
-            let asked = Workload::new(workload.clone()).map_err(MeasureError::Suffix)?;
+            let asked = Workload::new(workload.clone()).map_err(MeasureError::Queries)?;
             let queries = Schedule::new(0, required_qps(wanted_qps), self.trial_ns).queries;
             let needed = asked.names_needed(queries);
             workload.names = workload.names.widened_to(needed).unwrap_or(workload.names);

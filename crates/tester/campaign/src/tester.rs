@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use engine::pacer::{Model, Schedule};
 use engine::querylog::QueryLog;
 use engine::trial::{Circumstances, ColdCache, OwnFaults, Validity, conclude};
-use engine::workload::{SuffixTooLong, Workload, WorkloadSpec};
+use engine::workload::{Unaskable, Workload, WorkloadSpec};
 use hdrhistogram::Histogram;
 use measurer::kernel::Refusal;
 use measurer::transport::{self, Backend, Sources, UdpConfig, Unavailable};
@@ -29,8 +29,8 @@ use lab::observe::{Observation as Seen, Observer};
 /// Why a trial could not be run.
 #[derive(Debug)]
 pub enum MeasureError {
-    /// The suffix leaves no room for the names.
-    Suffix(SuffixTooLong),
+    /// Names or queries would be too long.
+    Queries(Unaskable),
     /// The range holds fewer names than the trial asks.
     TooFewNames {
         /// Names in the range.
@@ -65,7 +65,7 @@ pub enum MeasureError {
 impl fmt::Display for MeasureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Suffix(error) => error.fmt(f),
+            Self::Queries(error) => error.fmt(f),
             Self::TooFewNames { have, need } => write!(
                 f,
                 "the range holds {have} names but the trial asks {need}, each once: widen --names, or lower the rate or --duration"
@@ -194,7 +194,7 @@ impl Tester {
         duration_ns: u64,
     ) -> Result<TrialRun, MeasureError> {
         let spec = WorkloadSpec { first_name: self.next_name, ..target.workload.clone() };
-        let workload = Workload::new(spec).map_err(MeasureError::Suffix)?;
+        let workload = Workload::new(spec).map_err(MeasureError::Queries)?;
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
         let cold_cache = self.warm_up(&plan, target, auth, &workload).map_err(MeasureError::Io)?;
         let started = SystemTime::now();
@@ -274,7 +274,7 @@ impl Tester {
     /// # Errors
     /// [`MeasureError`]: what it cannot do.
     pub fn check(&self, target: &Target, rate_qps: u64, duration_ns: u64) -> Result<(), MeasureError> {
-        let workload = Workload::new(target.workload.clone()).map_err(MeasureError::Suffix)?;
+        let workload = Workload::new(target.workload.clone()).map_err(MeasureError::Queries)?;
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
         sys::netns::inside(self.namespace.as_deref(), || measure::check(&plan, &workload))
             .and_then(|checked| checked)

@@ -44,8 +44,8 @@ pub(crate) struct OutputArgs {
     /// Write the same metrics to a file each second, for node_exporter's textfile collector
     #[arg(long, value_name = "FILE")]
     openmetrics_file: Option<PathBuf>,
-    /// Write a line of counts each second during the measurement, as CSV, or as JSON lines to FILE.jsonl; - is
-    /// standard output
+    /// Write a line of counts each second during the measurement, as CSV, or as JSON lines to FILE.jsonl; -
+    /// is standard output
     #[arg(long, value_name = "FILE", value_parser = lines)]
     seconds: Option<LinesTo>,
 }

@@ -6,17 +6,21 @@
 //! queries share a socket in small blocks, so that a sender that is behind can catch up with one system call.
 
 mod closed;
+mod cookies;
 mod ids;
+mod signing;
 
 use dns64::wire::{HEADER_LENGTH, Header};
 
-use crate::matcher::{Judgement, is_compat, judge};
+use crate::matcher::{Defect, Judgement, is_compat, judge};
 use crate::pacer::{Cursor, SECOND_NS, Schedule};
 use crate::querylog::{Class, Entry, QueryLog};
 use crate::stats::Stats;
-use crate::workload::{Feed, Workload, question};
+use crate::workload::{Client, Feed, Workload, question};
 use closed::ClosedLoop;
+use cookies::Cookies;
 use ids::Ids;
+use signing::Signing;
 
 /// The share of a thread.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +113,10 @@ pub struct Lane {
     /// Words of `answered` whose queries are all past their timeout, and how many of those have no answer.
     overdue: (usize, u64),
     by_name: bool,
+    /// Where every client has cookies.
+    cookies: Option<Cookies>,
+    /// Where every query is signed.
+    signing: Option<Signing>,
     stats: Stats,
 }
 
@@ -134,6 +142,8 @@ impl Lane {
         stats.log = spec.log.then(|| QueryLog::new(spec.lane, spec.lanes, queries));
         let batch_max = (spec.schedule.peak_qps() / 100 / BATCH_SHARE_OF_10_MS).clamp(1, BATCH_MAX);
         let remembered = spec.remembered() as usize;
+        let variation = &workload.spec().variation;
+        let first_source = spec.lane.wrapping_mul(spec.sockets);
         let mut lane = Self {
             feed: workload.open(spec.lane, spec.lanes),
             queries,
@@ -149,6 +159,11 @@ impl Lane {
             answered_in_total: 0,
             overdue: (0, 0),
             by_name: workload.is_by_name(),
+            cookies: variation
+                .options
+                .cookie
+                .then(|| Cookies::new(variation.seed, first_source, spec.sockets)),
+            signing: variation.tsig.clone().map(|key| Signing::new(key, remembered)),
             stats,
             workload,
             spec,
@@ -267,13 +282,18 @@ impl Lane {
         let own = self.next;
         let (socket, _) = self.ids.next_block();
         let source = self.spec.lane.wrapping_mul(self.spec.sockets).wrapping_add(socket as u64);
-        let (number, id) = (self.number(own), self.ids.take());
-        let length = match &mut self.feed {
-            None => self.workload.write_from(number, id, source, buffer),
-            Some(feed) => {
-                feed.next().map_or(0, |query| self.workload.write_recorded(query, number, id, source, buffer))
-            }
+        let server_cookie = self.cookies.as_ref().map_or(&[][..], |cookies| cookies.of(socket));
+        let client = Client { source, server_cookie };
+        let (number, id) = (own * self.spec.lanes + self.spec.lane, self.ids.take());
+        let mut length = match &mut self.feed {
+            None => self.workload.write_from(number, id, &client, buffer),
+            Some(feed) => feed
+                .next()
+                .map_or(0, |query| self.workload.write_recorded(query, number, id, &client, buffer)),
         };
+        if let Some(signing) = &mut self.signing {
+            length = signing.sign(own, now_ns, buffer, length);
+        }
         let due_ns = if let Some(closed) = &mut self.closed {
             closed.sent(own, now_ns);
             self.stats.note_due(now_ns);
@@ -334,6 +354,11 @@ impl Lane {
             self.stats.duplicates += 1;
             return;
         }
+        if let Some(cookies) = &mut self.cookies
+            && !cookies.take(socket, reply)
+        {
+            return self.stats.note_unexpected("wrong client cookie");
+        }
         self.answered[(own / 64) as usize] |= 1 << (own % 64);
         self.answered_in_total += 1;
         // It was given up for lost.
@@ -352,7 +377,11 @@ impl Lane {
         }
         self.stats.note_rcode(due_ns, header.rcode());
         let expected = self.workload.expectation(self.number(own), reply, question_end);
-        let Judgement { strict, compat } = judge(expected, &header, reply, question_end);
+        let Judgement { mut strict, compat } = judge(expected, &header, reply, question_end);
+        if let Some(signing) = &self.signing {
+            let verified = signing.verify(own, at_ns, &header, reply, question_end);
+            strict = strict.and(verified.map_err(Defect::Tsig));
+        }
         self.stats.valid_compat += u64::from(compat);
         match strict {
             Ok(()) => {
@@ -384,7 +413,8 @@ impl Lane {
     #[inline]
     fn identify(&self, socket: usize, reply: &[u8]) -> Result<(u64, usize, Header), &'static str> {
         let header = Header::parse(reply).map_err(|_| "no DNS message")?;
-        if !header.has(Header::QR) || header.opcode() != 0 {
+        // Of requests with other opcodes, the check value tells the response.
+        if !header.has(Header::QR) || (self.by_name && header.opcode() != 0) {
             return Err("no response to a query");
         }
         if !self.by_name {
@@ -418,7 +448,7 @@ impl Lane {
     /// is then taken for the earlier one's, so that no answer is lost or counted twice.
     fn identify_by_id(&self, socket: usize, id: u16, reply: &[u8]) -> Option<(u64, usize)> {
         let end = question::end(reply)?;
-        let check = question::check(reply.get(HEADER_LENGTH..end)?);
+        let check = check_of(reply);
         let mut same = self
             .ids
             .candidates(socket, id)
@@ -510,10 +540,12 @@ impl Lane {
     }
 }
 
-/// The check value of a query's question.
-fn check_of(query: &[u8]) -> u32 {
-    let question = question::end(query).and_then(|end| query.get(HEADER_LENGTH..end));
-    question.map_or(0, question::check)
+/// The check value of a message's question and its opcode: QUERY, NOTIFY (RFC 1996) and UPDATE, whose zone
+/// section has the form of a question (RFC 2136 2.3).
+fn check_of(message: &[u8]) -> u32 {
+    let question = question::end(message).and_then(|end| message.get(HEADER_LENGTH..end));
+    let opcode = message.get(2).map_or(0, |flags| flags >> 3 & 15);
+    question.map_or(0, question::check) ^ u32::from(opcode)
 }
 
 #[cold]

@@ -15,5 +15,6 @@ pub mod quiet;
 pub mod search;
 pub mod stats;
 pub mod trial;
+pub mod tsig;
 pub mod verdict;
 pub mod workload;

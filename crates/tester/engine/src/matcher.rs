@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use dns64::wire::{CLASS_IN, HEADER_LENGTH, Header, Name, Record, Records, Section, rcode, rtype};
 
+use crate::tsig::TsigDefect;
 use crate::workload::Expectation;
 
 /// Why an answer in time is not valid.
@@ -21,6 +22,8 @@ pub enum Defect {
     NoA,
     /// Records of the type asked for, but none with the address expected; the first of them.
     WrongAddress(IpAddr),
+    /// The signature does not hold, where queries are signed.
+    Tsig(TsigDefect),
 }
 
 impl std::fmt::Display for Defect {
@@ -32,6 +35,7 @@ impl std::fmt::Display for Defect {
             Self::NoAaaa => f.write_str("no AAAA record"),
             Self::NoA => f.write_str("no A record"),
             Self::WrongAddress(_) => f.write_str("wrong address"),
+            Self::Tsig(defect) => defect.fmt(f),
         }
     }
 }

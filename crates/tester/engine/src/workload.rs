@@ -10,18 +10,21 @@ mod types;
 mod zipf;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use dns64::names::{LABEL_LENGTH, has_aaaa, parse_label};
-use dns64::wire::{CLASS_IN, HEADER_LENGTH, Name, rtype};
+use dns64::wire::{HEADER_LENGTH, Name, rtype};
 use dns64::{NameSpace, Prefix};
 
+use crate::tsig;
 use names::{Picker, RANDOM_LABEL_LENGTH, write_random_label};
 use options::OptRecord;
 
 pub use names::{Agent, Choice};
-pub use options::QueryOptions;
+pub(crate) use options::{CLIENT_COOKIE_OCTETS, client_cookie};
+pub use options::{Client, EdnsOption, OPTION_OCTETS_MAX, QueryOptions};
 pub use recorded::{ARENA_OCTETS_MAX, Arena, Feed, Feeds, Recording, shuffled};
-pub use types::{TYPES_MAX, TypeError, TypeMix, type_name, type_number};
+pub use types::{QueryClass, TYPES_MAX, TypeError, TypeMix, type_name, type_number};
 
 /// What to ask and what to expect.
 #[derive(Clone, Debug)]
@@ -52,8 +55,12 @@ pub struct Variation {
     pub agent: Agent,
     /// The types asked and their shares.
     pub types: TypeMix,
+    /// The class asked. Of other classes than IN any response is right.
+    pub class: QueryClass,
     /// Flags and EDNS options.
     pub options: QueryOptions,
+    /// The key that signs every query, and by which the answers are verified.
+    pub tsig: Option<Arc<tsig::Key>>,
     /// Any response to the question is right ([`crate::circumstances::Validity::Response`]).
     pub any_response: bool,
     /// Of everything random. The same seed gives the same queries.
@@ -94,20 +101,31 @@ pub struct Workload {
     tail: OptRecord,
 }
 
-/// The names are too long: over 255 octets.
+/// Why queries cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SuffixTooLong;
+pub enum Unaskable {
+    /// The names are too long: over 255 octets.
+    SuffixTooLong,
+    /// The queries are too long: over [`QUERY_OCTETS_MAX`].
+    QueryTooLong,
+}
 
-impl std::fmt::Display for SuffixTooLong {
+impl std::fmt::Display for Unaskable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "the suffix is too long: with a label of {LABEL_LENGTH} characters the names exceed 255 octets"
-        )
+        match self {
+            Self::SuffixTooLong => write!(
+                f,
+                "the suffix is too long: with a label of {LABEL_LENGTH} characters the names exceed 255 octets"
+            ),
+            Self::QueryTooLong => write!(
+                f,
+                "the queries are longer than {QUERY_OCTETS_MAX} octets: leave out EDNS options, or take a shorter suffix"
+            ),
+        }
     }
 }
 
-impl std::error::Error for SuffixTooLong {}
+impl std::error::Error for Unaskable {}
 
 /// Where places start over that do not stand for the names of a range: a number that every reader of JSON has
 /// exactly.
@@ -142,27 +160,28 @@ impl Workload {
     /// Makes the template.
     ///
     /// # Errors
-    /// The suffix is too long.
-    pub fn new(spec: WorkloadSpec) -> Result<Self, SuffixTooLong> {
-        let Variation { choice, types, options, seed, .. } = &spec.variation;
+    /// Suffix or options are too long.
+    pub fn new(spec: WorkloadSpec) -> Result<Self, Unaskable> {
+        let Variation { choice, types, class, options, seed, .. } = &spec.variation;
         let picker = Picker::new(choice, &spec.names);
         let label = if picker.is_some() { LABEL_LENGTH } else { RANDOM_LABEL_LENGTH };
         let mut wire = vec![label as u8];
         wire.resize(1 + label, b'0');
         wire.extend(spec.suffix.as_wire());
-        Name::parse(&wire, 0).map_err(|_| SuffixTooLong)?;
+        Name::parse(&wire, 0).map_err(|_| Unaskable::SuffixTooLong)?;
         let tail = OptRecord::new(spec.edns_octets, options, *seed);
         let mut template = header(options, &tail).to_vec();
         template.extend(wire);
         template.extend(types.at(0).to_be_bytes());
-        template.extend(CLASS_IN.to_be_bytes());
+        template.extend(class.0.to_be_bytes());
         let question_end = template.len();
         template.resize(QUERY_OCTETS_MAX, 0);
-        let length = tail.append(0, 0, &mut template, question_end);
+        // Padding beyond the largest query is left out.
+        let length = tail.append(0, &Client::default(), &mut template, question_end);
         template.truncate(length);
-        // A name of 255 octets with every option fits; padding beyond the largest query is left out.
-        if length == 0 {
-            return Err(SuffixTooLong);
+        let signature_octets = spec.variation.tsig.as_ref().map_or(0, |key| key.signature_octets());
+        if length == 0 || length + signature_octets > QUERY_OCTETS_MAX {
+            return Err(Unaskable::QueryTooLong);
         }
         Ok(Self { picker, template, question_end, tail, spec })
     }
@@ -233,14 +252,14 @@ impl Workload {
     /// Writes query `n` of the trial; returns its length, or 0 if the buffer is too small or the queries are
     /// streamed.
     pub fn write(&self, n: u64, id: u16, buffer: &mut [u8]) -> usize {
-        self.write_from(n, id, 0, buffer)
+        self.write_from(n, id, &Client::default(), buffer)
     }
 
-    /// Likewise for a source (a socket of one of the lanes), which has a cookie of its own.
+    /// Likewise for a client.
     #[inline]
-    pub fn write_from(&self, n: u64, id: u16, source: u64, buffer: &mut [u8]) -> usize {
+    pub fn write_from(&self, n: u64, id: u16, client: &Client<'_>, buffer: &mut [u8]) -> usize {
         if let Choice::Recorded { recording, .. } = &self.spec.variation.choice {
-            return recording.get(n).map_or(0, |query| self.write_recorded(query, n, id, source, buffer));
+            return recording.get(n).map_or(0, |query| self.write_recorded(query, n, id, client, buffer));
         }
         let Some(place) = buffer.get_mut(..self.template.len()) else { return 0 };
         place.copy_from_slice(&self.template);
@@ -251,7 +270,10 @@ impl Workload {
             place[self.question_end - 4..self.question_end - 2].copy_from_slice(&qtype);
         }
         if self.tail.varies() {
-            self.tail.vary(n, source, &mut place[self.question_end..]);
+            if !client.server_cookie.is_empty() {
+                return self.tail.append(n, client, buffer, self.question_end);
+            }
+            self.tail.vary(n, client.source, &mut place[self.question_end..]);
         }
         self.template.len()
     }
@@ -277,7 +299,7 @@ impl Workload {
         query: &[u8],
         n: u64,
         id: u16,
-        source: u64,
+        client: &Client<'_>,
         buffer: &mut [u8],
     ) -> usize {
         let whole = matches!(self.spec.variation.choice, Choice::Recorded { whole_messages: true, .. });
@@ -289,7 +311,7 @@ impl Workload {
         if let Some(place) = place.first_chunk_mut() {
             *place = id.to_be_bytes();
         }
-        if whole { end } else { self.tail.append(n, source, buffer, end) }
+        if whole { end } else { self.tail.append(n, client, buffer, end) }
     }
 
     /// The place of query `n` among those of all agents and trials.
@@ -336,7 +358,7 @@ impl Workload {
     #[inline]
     fn kind(&self, n: u64) -> [u8; 4] {
         let qtype = self.spec.variation.types.only().unwrap_or_else(|| self.type_of(n)).to_be_bytes();
-        let class = CLASS_IN.to_be_bytes();
+        let class = self.spec.variation.class.0.to_be_bytes();
         [qtype[0], qtype[1], class[0], class[1]]
     }
 
@@ -386,7 +408,8 @@ impl Workload {
     /// The right answer to query `n`, whose question was compared and ends at `end` of the reply.
     #[inline]
     pub fn expectation(&self, n: u64, reply: &[u8], end: usize) -> Expectation {
-        if self.spec.variation.any_response || self.picker.is_none() {
+        let Variation { any_response, class, .. } = &self.spec.variation;
+        if *any_response || *class != QueryClass::default() || self.picker.is_none() {
             return Expectation::Response;
         }
         let address = if self.is_by_name() {

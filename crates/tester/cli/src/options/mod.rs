@@ -2,6 +2,7 @@
 
 mod io;
 mod load;
+mod tsig;
 mod workload;
 
 use std::net::SocketAddr;

@@ -1,14 +1,16 @@
 //! Options for queries other than RFC 8219's, and for other loads than a constant rate.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use dns64::{NameSpace, Range};
 use engine::pacer::{Model, Times};
-use engine::workload::{Agent, Choice, QueryOptions, Recording, TypeMix, Variation};
+use engine::tsig::Key;
+use engine::workload::{Agent, Choice, EdnsOption, QueryClass, QueryOptions, Recording, TypeMix, Variation};
 use record::{LoadModel, Settings};
 
-use super::{QueryArgs, ValidityArg, load};
+use super::{QueryArgs, ValidityArg, load, tsig};
 use crate::failure::Failure;
 use crate::{EXIT_UNFIT, EXIT_USAGE};
 use campaign::Target;
@@ -28,6 +30,10 @@ pub(crate) struct WorkloadArgs {
     /// Type of the queries, or several with their shares: aaaa, a, mx, TYPE65, a=30,aaaa=70
     #[arg(long, value_name = "TYPES", default_value = "aaaa")]
     qtype: TypeMix,
+    /// Class of the queries: in, ch, hs, none, any or CLASS65280; of another class than in any response is
+    /// valid
+    #[arg(long, value_name = "CLASS", default_value = "in")]
+    qclass: QueryClass,
     /// Draw names from a Zipf distribution: name k of --names with probability proportional to k^-S
     #[arg(long, value_name = "S", value_parser = exponent, conflicts_with_all = ["cached_share", "random_labels", "input"])]
     zipf: Option<f64>,
@@ -40,7 +46,7 @@ pub(crate) struct WorkloadArgs {
     random_labels: bool,
     /// Take the queries from this file, in a loop and for each trial from the start; - is standard input. Any
     /// response is valid
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype", "agent"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype", "qclass", "agent"])]
     input: Option<PathBuf>,
     /// Format of --input
     #[arg(long, value_enum, default_value_t, requires = "input")]
@@ -82,9 +88,16 @@ pub(crate) struct WorkloadArgs {
     /// Add a client subnet of this range, a different one in each query (RFC 7871)
     #[arg(long, value_name = "PREFIX")]
     ecs: Option<Range>,
-    /// Send a client cookie for each source (RFC 7873)
+    /// Send a client cookie for each source, and the server's cookie from its last answer (RFC 7873)
     #[arg(long)]
     cookie: bool,
+    /// Add an EDNS option with this code and data to each query; may be repeated
+    #[arg(long = "edns-option", value_name = "CODE[:HEX]")]
+    edns_options: Vec<EdnsOption>,
+    /// Sign each query with the key in FILE, as tsig-keygen writes it, and verify the answers (TSIG, RFC
+    /// 8945)
+    #[arg(long, value_name = "FILE", value_parser = tsig::key)]
+    tsig: Option<Arc<Key>>,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -130,7 +143,7 @@ impl WorkloadArgs {
 
     /// Whether nobody knows the answers to the queries.
     pub(crate) fn expects_any_response(&self) -> bool {
-        self.random_labels || self.input.is_some()
+        self.random_labels || self.input.is_some() || self.qclass != QueryClass::default()
     }
 
     /// Refuses what a self-test does not do: it asks each name once at a constant rate (RFC 8219 9.2.1).
@@ -145,6 +158,8 @@ impl WorkloadArgs {
             (self.random_labels, "--random-labels"),
             (self.repeat, "--repeat"),
             (self.input.is_some(), "--input"),
+            (self.qclass != QueryClass::default(), "--qclass"),
+            (self.tsig.is_some(), "--tsig"),
         ];
         let Some((_, option)) = options.iter().find(|(given, _)| *given) else { return Ok(()) };
         let message = format!(
@@ -193,6 +208,7 @@ impl WorkloadArgs {
             padding_octets: self.padding,
             ecs: self.ecs,
             cookie: self.cookie,
+            others: self.edns_options.clone(),
         }
     }
 
@@ -263,7 +279,9 @@ impl WorkloadArgs {
             choice,
             agent: self.agent,
             types: self.qtype,
+            class: self.qclass,
             options: self.options(),
+            tsig: self.tsig.clone(),
             any_response: query.validity == ValidityArg::Response || self.expects_any_response(),
             seed: self.seed,
         };
@@ -340,6 +358,7 @@ impl WorkloadArgs {
                 format!("{} % of the queries for {} cached names", self.cached_share, self.hot_names)
             }),
             (self.qtype != TypeMix::default()).then(|| format!("types {}", self.qtype)),
+            (self.qclass != QueryClass::default()).then(|| format!("class {}", self.qclass)),
             self.zipf.map(|exponent| format!("Zipf {exponent}")),
             flag(self.random_labels, "random labels"),
             flag(self.repeat, "names over and over"),
@@ -352,6 +371,11 @@ impl WorkloadArgs {
             self.padding.map(|octets| format!("padding {octets}")),
             self.ecs.map(|range| format!("ECS {range}")),
             flag(self.cookie, "cookie"),
+            (!self.edns_options.is_empty()).then(|| {
+                let options: Vec<String> = self.edns_options.iter().map(ToString::to_string).collect();
+                format!("EDNS options {}", options.join(" "))
+            }),
+            self.tsig.as_ref().map(|key| format!("TSIG {} {}", key.algorithm().name(), key.name())),
             random.then(|| format!("seed {}", self.seed)),
         ];
         words.into_iter().flatten().collect()

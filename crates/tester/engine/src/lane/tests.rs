@@ -1,9 +1,14 @@
 use super::*;
+use crate::tsig;
 use crate::workload::tests::workload;
-use crate::workload::{Choice, Feeds, Recording, Variation, WorkloadSpec};
+use crate::workload::{Choice, Feeds, QueryOptions, Recording, Variation, WorkloadSpec};
 use SECOND_NS;
-use dns64::wire::{CLASS_IN, Message, Section, Writer, rtype};
+use dns64::rewrite::append_edns;
+use dns64::wire::{
+    CLASS_IN, Edns, Message, Name, Options, Section, Writer, append_option, option_code, rtype,
+};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 const START: u64 = 1_000_000_000;
 
@@ -352,7 +357,7 @@ fn a_slow_file_is_told_from_one_that_ended() {
             (self.0 > 5).then(|| "it ended".into())
         }
     }
-    let recording = Recording::Stream(std::sync::Arc::new(Trickle));
+    let recording = Recording::Stream(Arc::new(Trickle));
     let choice = Choice::Recorded { recording, whole_messages: false };
     let mut lane = lane_with("constant", choice, 2);
     assert!(send_all(&mut lane, START + SECOND_NS).is_empty(), "nothing was read yet");
@@ -378,4 +383,83 @@ proptest! {
         let stats = lane.finish();
         prop_assert_eq!(stats.valid + stats.invalid + stats.late + stats.unexpected, 2);
     }
+}
+
+/// A lane of two sockets whose clients have cookies.
+fn with_cookies() -> Lane {
+    let options = QueryOptions { cookie: true, ..QueryOptions::default() };
+    let variation = Variation { options, seed: 9, ..Variation::default() };
+    let workload = Workload::new(WorkloadSpec { variation, ..workload(0).spec().clone() }).unwrap();
+    let schedule = Schedule::new(START, 1000, SECOND_NS);
+    let (timeout_ns, listen_ns) = (SECOND_NS, SECOND_NS);
+    let spec = LaneSpec { schedule, lane: 0, lanes: 1, sockets: 2, timeout_ns, listen_ns, log: false };
+    Lane::new(spec, workload)
+}
+
+/// The cookie option of a message.
+fn cookie_of(message: &[u8]) -> Vec<u8> {
+    let message = Message::parse(message).unwrap();
+    Options::of(&message).find(option_code::COOKIE).unwrap().to_vec()
+}
+
+/// The right answer, with the client cookie of the query or another, and a server cookie.
+fn answer_with_cookie(query: &[u8], client: &[u8], server: &[u8]) -> Vec<u8> {
+    let mut reply = answer(query);
+    let length = reply.len();
+    reply.resize(length + 100, 0);
+    let edns = Edns { payload_octets: 1232, extended_rcode: 0, version: 0, dnssec_ok: false };
+    let length = append_edns(&mut reply, length, &edns);
+    let length = append_option(&mut reply, length, option_code::COOKIE, &[client, server].concat());
+    reply.truncate(length);
+    reply
+}
+
+#[test]
+fn every_source_keeps_the_servers_cookie_and_sends_it_back() {
+    let mut lane = with_cookies();
+    let first = send_all(&mut lane, START);
+    let (socket, query) = &first[0];
+    let client = cookie_of(query);
+    assert_eq!(client.len(), 8);
+    lane.receive(START + 5, *socket, &answer_with_cookie(query, &client, &[3; 16]));
+    let later = send_all(&mut lane, START + SECOND_NS / 2);
+    for (other, query) in &later {
+        let expected =
+            if other == socket { [&client[..], &[3; 16]].concat() } else { cookie_of(query)[..8].into() };
+        assert_eq!(
+            cookie_of(query),
+            expected,
+            "another source has a cookie of its own, and the server's not yet"
+        );
+    }
+    assert!(later.iter().any(|(other, _)| other != socket) && later.iter().any(|(other, _)| other == socket));
+    // The answers of others are discarded, and a server cookie that is none is not kept.
+    let mine: Vec<_> = later.iter().filter(|(other, _)| other == socket).collect();
+    lane.receive(START + SECOND_NS / 2, *socket, &answer_with_cookie(&mine[0].1, &[0; 8], &[4; 8]));
+    lane.receive(START + SECOND_NS / 2, *socket, &answer_with_cookie(&mine[1].1, &client, &[5; 33]));
+    let last = send_all(&mut lane, START + SECOND_NS);
+    let (_, query) = last.iter().find(|(other, _)| other == socket).unwrap();
+    assert_eq!(cookie_of(query)[8..], [3; 16]);
+    let stats = lane.finish();
+    assert_eq!((stats.valid, stats.unexpected), (2, 1));
+    assert_eq!(stats.unexpected_reasons, [("wrong client cookie", 1)].into());
+}
+
+#[test]
+fn signed_queries_need_signed_answers() {
+    let secret = [1; 32];
+    let key = Arc::new(tsig::Key::new(&Name::from_text("k").unwrap(), tsig::Algorithm::Sha256, &secret, 0));
+    let variation = Variation { tsig: Some(key), ..Variation::default() };
+    let workload = Workload::new(WorkloadSpec { variation, ..workload(0).spec().clone() }).unwrap();
+    let schedule = Schedule::new(START, 1000, SECOND_NS);
+    let (timeout_ns, listen_ns) = (SECOND_NS, SECOND_NS);
+    let spec = LaneSpec { schedule, lane: 0, lanes: 1, sockets: 1, timeout_ns, listen_ns, log: false };
+    let mut lane = Lane::new(spec, workload);
+    let (socket, query) = send_all(&mut lane, START).remove(0);
+    assert_eq!(Header::parse(&query).unwrap().counts[3], 2, "OPT and TSIG");
+    // The answer of a server that knows no TSIG, right in all else.
+    lane.receive(START + 5, socket, &answer(&query));
+    let stats = lane.finish();
+    assert_eq!((stats.valid, stats.invalid, stats.valid_compat), (0, 1, 1));
+    assert_eq!(stats.defects, [("no TSIG".to_owned(), 1)].into());
 }

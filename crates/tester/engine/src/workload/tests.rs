@@ -50,7 +50,7 @@ fn foreign_questions_have_no_number() {
 fn a_suffix_too_long_is_refused() {
     let long = format!("{0}.{0}.{0}.{1}", "a".repeat(63), "b".repeat(60));
     let spec = WorkloadSpec { suffix: Name::from_text(&long).unwrap(), ..workload(0).spec };
-    assert_eq!(Workload::new(spec).unwrap_err(), SuffixTooLong);
+    assert_eq!(Workload::new(spec).unwrap_err(), Unaskable::SuffixTooLong);
 }
 
 fn varied(variation: Variation) -> Workload {
@@ -168,7 +168,7 @@ fn recorded_queries_are_sent_as_they_stand() {
     let mut arena = Arena::default();
     arena.push(b"\x01a\x00\x00\x10\x00\x01");
     arena.push(b"\x04long\x00\x00\x01\x00\x01");
-    let recording = Recording::Whole { arena: std::sync::Arc::new(arena), order: None };
+    let recording = Recording::Whole { arena: Arc::new(arena), order: None };
     let choice = Choice::Recorded { recording, whole_messages: false };
     let options = QueryOptions { padding_octets: Some(128), ..QueryOptions::default() };
     let workload = varied(Variation { choice, options, ..Variation::default() });

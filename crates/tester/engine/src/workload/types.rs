@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use dns64::wire::rtype;
+use dns64::wire::{CLASS_IN, rtype};
 
 use super::spread;
 
@@ -86,6 +86,43 @@ pub struct TypeMix {
     /// Each type with the upper end of its part of 2^32.
     parts: [(u16, u64); TYPES_MAX],
     count: u8,
+}
+
+/// The class of the queries, by its IANA number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryClass(pub u16);
+
+/// Classes that are asked by name (IANA); any other is written `CLASS` and its number (RFC 3597 5).
+const CLASSES: [(&str, u16); 5] = [("IN", CLASS_IN), ("CH", 3), ("HS", 4), ("NONE", 254), ("ANY", 255)];
+
+impl Default for QueryClass {
+    fn default() -> Self {
+        Self(CLASS_IN)
+    }
+}
+
+impl fmt::Display for QueryClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = CLASSES.iter().find(|(_, number)| *number == self.0);
+        match known {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "CLASS{}", self.0),
+        }
+    }
+}
+
+impl FromStr for QueryClass {
+    type Err = TypeError;
+
+    fn from_str(text: &str) -> Result<Self, TypeError> {
+        let known = CLASSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+        let generic = || text.get(..5).filter(|head| head.eq_ignore_ascii_case("CLASS")).and(text.get(5..));
+        let number = known.map(|(_, number)| *number).or_else(|| generic()?.parse().ok());
+        let number = number.filter(|number| *number > 0);
+        number.map(Self).ok_or_else(|| {
+            TypeError(format!("'{text}' is no class: write in, ch, hs, none, any, or for example CLASS65280"))
+        })
+    }
 }
 
 impl Default for TypeMix {
@@ -196,6 +233,17 @@ mod tests {
         assert_eq!("aaaa".parse::<TypeMix>().unwrap(), TypeMix::default());
         assert_eq!(TypeMix::of(16).only(), Some(16));
         assert_eq!(mix.types().collect::<Vec<_>>(), [1, 28]);
+    }
+
+    #[test]
+    fn classes_have_names_and_numbers() {
+        for (text, number) in [("in", 1), ("CH", 3), ("class65280", 65_280), ("ANY", 255)] {
+            let class: QueryClass = text.parse().unwrap();
+            assert_eq!((class.0, class.to_string()), (number, text.to_uppercase()));
+        }
+        for text in ["", "inn", "CLASS0", "CLASS65536", "CLASS", "é"] {
+            assert!(text.parse::<QueryClass>().unwrap_err().to_string().contains("is no class"), "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use dns64::Prefix;
 use dns64::names::{self, LABEL_LENGTH};
 use dns64::wire::{HEADER_LENGTH, rtype};
 use engine::pacer::{Model, SECOND_NS, Schedule};
-use engine::workload::{Agent, QUERY_OCTETS_MAX, Workload};
+use engine::workload::{Agent, Client, QUERY_OCTETS_MAX, QueryClass, Workload};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::refusal::Refusal;
@@ -115,6 +115,7 @@ fn check_workload(plan: &Plan, workload: &Workload, queries: u64) -> Result<(), 
         (plan.log, "a list of all queries"),
         (!workload.is_by_name(), "names other than each of the range once"),
         (workload.spec().variation.types.only().is_none(), "queries of several types"),
+        (workload.spec().variation.tsig.is_some(), "signed queries (TSIG)"),
         (
             !differs_by_name_only(workload, queries),
             "queries that differ in more than the name (cookies, client subnets)",
@@ -299,6 +300,7 @@ impl Parameters {
 fn expected(workload: &Workload) -> u32 {
     let variation = &workload.spec().variation;
     match variation.types.only() {
+        _ if variation.class != QueryClass::default() => 2,
         Some(rtype::AAAA) if !variation.any_response => 0,
         Some(rtype::A) if !variation.any_response => 1,
         _ => 2,
@@ -311,7 +313,8 @@ fn differs_by_name_only(workload: &Workload, queries: u64) -> bool {
     let label = HEADER_LENGTH + 1..HEADER_LENGTH + 1 + LABEL_LENGTH;
     let write = |n: u64, source: u64| {
         let mut buffer = [0; QUERY_OCTETS_MAX];
-        let length = workload.write_from(n, 0, source, &mut buffer);
+        let client = Client { source, ..Client::default() };
+        let length = workload.write_from(n, 0, &client, &mut buffer);
         buffer[label.clone()].fill(0);
         (length, buffer)
     };

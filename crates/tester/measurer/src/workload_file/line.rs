@@ -8,6 +8,9 @@ use engine::workload::{QUERY_OCTETS_MAX, question, type_number};
 /// Room that is left for an OPT record after a question.
 const LONGEST_MESSAGE_OCTETS: usize = QUERY_OCTETS_MAX;
 
+/// QUERY, NOTIFY (RFC 1996) and UPDATE (RFC 2136): requests whose responses repeat one question.
+const OPCODES: [u8; 3] = [0, 4, 5];
+
 /// Reads `NAME TYPE`, as dnsperf does: blank lines and those that begin with `;` or `#` hold nothing. What
 /// follows the type is ignored. Returns the question on the wire.
 ///
@@ -126,8 +129,8 @@ pub(crate) fn check_message(message: &[u8]) -> Result<(), Cow<'static, str>> {
         );
     }
     let header = Header::parse(message).map_err(|error| error.0)?;
-    if header.has(Header::QR) || header.opcode() != 0 {
-        return Err("the message is no standard query (QR 0, opcode QUERY)".into());
+    if header.has(Header::QR) || !OPCODES.contains(&header.opcode()) {
+        return Err("the message is no request (QR 0, opcode QUERY, NOTIFY or UPDATE)".into());
     }
     question::end(message).ok_or("the message has not exactly one question, written in full")?;
     Ok(())
@@ -164,12 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn only_queries_can_be_sent() {
+    fn only_requests_can_be_sent() {
         let mut message = vec![0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         message.extend(b"\x01a\x00\x00\x1c\x00\x01");
         assert_eq!(check_message(&message), Ok(()));
+        for flags in [0x20, 0x28] {
+            let other = [&message[..2], &[flags], &message[3..]].concat();
+            assert_eq!(check_message(&other), Ok(()), "NOTIFY and UPDATE");
+        }
         for (at, with, reason) in
-            [(2, 0x81, "no standard query"), (2, 0x28, "no standard query"), (5, 2, "one question")]
+            [(2, 0x81, "is no request"), (2, 0x10, "is no request"), (5, 2, "one question")]
         {
             let mut wrong = message.clone();
             wrong[at] = with;

@@ -12,7 +12,8 @@ pub enum Format {
     Text,
     /// SECONDS, NAME and TYPE on each line: each query is asked at its time, counted from the first
     Timed,
-    /// Whole messages, each after its length in two octets (RFC 1035 4.2.2), as dnsperf -B reads them.
+    /// Whole messages, each after its length in two octets (RFC 1035 4.2.2), as dnsperf -B reads them:
+    /// queries, also NOTIFY and UPDATE
     Wire,
 }
 

@@ -1,0 +1,304 @@
+//! Queries signed by a shared key, and their answers verified: TSIG (RFC 8945).
+//!
+//! The caller passes the time. Neither signing nor verifying allocates.
+
+use dns64::wire::{HEADER_LENGTH, Header, Name, Record, Records, Section};
+use ring::hmac::{self, Context};
+
+/// The algorithms of today (RFC 8945 6): those that must or may be used, without the truncated ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// `hmac-sha256`
+    Sha256,
+    /// `hmac-sha384`
+    Sha384,
+    /// `hmac-sha512`
+    Sha512,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sha256, Self::Sha384, Self::Sha512];
+
+    /// Its name, as in key files and on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "hmac-sha256",
+            Self::Sha384 => "hmac-sha384",
+            Self::Sha512 => "hmac-sha512",
+        }
+    }
+
+    fn of_ring(self) -> hmac::Algorithm {
+        match self {
+            Self::Sha256 => hmac::HMAC_SHA256,
+            Self::Sha384 => hmac::HMAC_SHA384,
+            Self::Sha512 => hmac::HMAC_SHA512,
+        }
+    }
+}
+
+/// The longest MAC, in octets.
+const MAC_OCTETS_MAX: usize = 64;
+/// How far the clocks of both sides may differ, in seconds (RFC 8945 10).
+const FUDGE_S: u16 = 300;
+const TYPE_TSIG: u16 = 250;
+const CLASS_ANY: u16 = 255;
+/// TYPE, CLASS, TTL and the length of the RDATA.
+const FIXED_OCTETS: usize = 10;
+/// Where ARCOUNT stands.
+const ARCOUNT_AT: usize = HEADER_LENGTH - 2;
+
+/// The MAC of a query, by which its answer is verified.
+#[derive(Clone, Copy, Debug)]
+pub struct Mac {
+    octets: [u8; MAC_OCTETS_MAX],
+    length: u8,
+}
+
+impl Default for Mac {
+    fn default() -> Self {
+        Self { octets: [0; MAC_OCTETS_MAX], length: 0 }
+    }
+}
+
+/// Why the signature of an answer does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TsigDefect {
+    /// There is none.
+    Missing,
+    /// It cannot be read, or is not the last record.
+    Malformed,
+    /// It has another key or algorithm.
+    OtherKey,
+    /// The server says an error (RFC 8945 3).
+    Error(u16),
+    /// The MAC is not that of the answer.
+    WrongMac,
+    /// It was signed more than the fudge away from now.
+    Time,
+}
+
+impl std::fmt::Display for TsigDefect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing => f.write_str("no TSIG"),
+            Self::Malformed => f.write_str("malformed TSIG"),
+            Self::OtherKey => f.write_str("TSIG of another key"),
+            Self::Error(16) => f.write_str("TSIG error BADSIG"),
+            Self::Error(17) => f.write_str("TSIG error BADKEY"),
+            Self::Error(18) => f.write_str("TSIG error BADTIME"),
+            Self::Error(22) => f.write_str("TSIG error BADTRUNC"),
+            Self::Error(code) => write!(f, "TSIG error {code}"),
+            Self::WrongMac => f.write_str("wrong TSIG"),
+            Self::Time => f.write_str("TSIG of another time"),
+        }
+    }
+}
+
+/// A shared key.
+pub struct Key {
+    /// In lower case, the canonical form that is signed.
+    name: Name,
+    algorithm: Algorithm,
+    algorithm_name: Name,
+    hmac: hmac::Key,
+    /// What is added to the caller's instants to make them ns since 1970.
+    unix_offset_ns: u64,
+}
+
+impl std::fmt::Debug for Key {
+    /// Without the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Key").field("name", &self.name).field("algorithm", &self.algorithm).finish()
+    }
+}
+
+impl Key {
+    /// A key; `unix_offset_ns` is what is added to an instant on the caller's clock to make it ns since 1970.
+    pub fn new(name: &Name, algorithm: Algorithm, secret: &[u8], unix_offset_ns: u64) -> Self {
+        Self {
+            name: name.to_lowercase(),
+            algorithm,
+            algorithm_name: Name::from_text(algorithm.name()).unwrap_or(Name::ROOT),
+            hmac: hmac::Key::new(algorithm.of_ring(), secret),
+            unix_offset_ns,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Its algorithm.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// How many octets a signature adds to a query.
+    pub fn signature_octets(&self) -> usize {
+        self.name.as_wire().len() + FIXED_OCTETS + self.rdata_octets()
+    }
+
+    fn rdata_octets(&self) -> usize {
+        // Time, fudge, length of the MAC; then the original ID, the error and the length of other data.
+        self.algorithm_name.as_wire().len() + 10 + self.mac_octets() + 6
+    }
+
+    fn mac_octets(&self) -> usize {
+        self.algorithm.of_ring().digest_algorithm().output_len()
+    }
+
+    /// Signs the message in the first `length` octets of `buffer` at `now_ns`. Returns the length with the
+    /// signature, and the MAC; `None` if the buffer is too small.
+    pub fn sign(&self, now_ns: u64, buffer: &mut [u8], length: usize) -> Option<(usize, Mac)> {
+        let end = length + self.signature_octets();
+        let (message, place) = buffer.get_mut(..end)?.split_at_mut_checked(length)?;
+        let header = message.first_chunk_mut::<HEADER_LENGTH>()?;
+        let id = [header[0], header[1]];
+        let records = u16::from_be_bytes([header[ARCOUNT_AT], header[ARCOUNT_AT + 1]]);
+        let time = self.time(now_ns);
+        let mut context = Context::with_key(&self.hmac);
+        context.update(message);
+        self.update_variables(&mut context, time, FUDGE_S, 0, &[]);
+        let tag = context.sign();
+        message[ARCOUNT_AT..HEADER_LENGTH].copy_from_slice(&records.checked_add(1)?.to_be_bytes());
+        let mut writer = Writer { place, at: 0 };
+        writer.put(self.name.as_wire());
+        writer.put(&TYPE_TSIG.to_be_bytes());
+        writer.put(&CLASS_ANY.to_be_bytes());
+        writer.put(&[0; 4]);
+        writer.put(&(self.rdata_octets() as u16).to_be_bytes());
+        writer.put(self.algorithm_name.as_wire());
+        writer.put(&time);
+        writer.put(&FUDGE_S.to_be_bytes());
+        writer.put(&(self.mac_octets() as u16).to_be_bytes());
+        writer.put(tag.as_ref());
+        writer.put(&id);
+        writer.put(&[0; 4]);
+        let mut mac = Mac { length: tag.as_ref().len() as u8, ..Mac::default() };
+        mac.octets[..tag.as_ref().len()].copy_from_slice(tag.as_ref());
+        Some((end, mac))
+    }
+
+    /// Verifies the answer to the query that has this MAC. Its question ends at `question_end`.
+    ///
+    /// # Errors
+    /// Why the signature does not hold.
+    pub fn verify(
+        &self,
+        now_ns: u64,
+        request: &Mac,
+        header: &Header,
+        answer: &[u8],
+        question_end: usize,
+    ) -> Result<(), TsigDefect> {
+        let last = Records::new(answer, header, question_end).last().ok_or(TsigDefect::Missing)?;
+        let record = last.map_err(|_| TsigDefect::Malformed)?;
+        if record.rtype != TYPE_TSIG || record.section != Section::Additional {
+            return Err(TsigDefect::Missing);
+        }
+        let signed = Signed::read(&record).filter(|_| record.class == CLASS_ANY && record.ttl == 0);
+        let signed = signed.ok_or(TsigDefect::Malformed)?;
+        let is_ours = |name: &Name, wanted: &Name| name.to_lowercase() == *wanted;
+        let owner = record.owner().map_err(|_| TsigDefect::Malformed)?;
+        if signed.mac.is_empty() && signed.error != 0 {
+            return Err(TsigDefect::Error(signed.error));
+        }
+        if !is_ours(&owner, &self.name) || !is_ours(&signed.algorithm, &self.algorithm_name) {
+            return Err(TsigDefect::OtherKey);
+        }
+        let mut context = Context::with_key(&self.hmac);
+        context.update(&u16::from(request.length).to_be_bytes());
+        context.update(request.octets.get(..usize::from(request.length)).unwrap_or_default());
+        // As it was before the signature: with the original ID, and a record less.
+        context.update(&signed.original_id);
+        context.update(answer.get(2..ARCOUNT_AT).unwrap_or_default());
+        context.update(&header.counts[3].saturating_sub(1).to_be_bytes());
+        context.update(answer.get(HEADER_LENGTH..record.position()).unwrap_or_default());
+        self.update_variables(&mut context, signed.time, signed.fudge_s, signed.error, signed.other);
+        // The time that this comparison takes tells nothing to anybody: only counts come of it.
+        if context.sign().as_ref() != signed.mac {
+            return Err(TsigDefect::WrongMac);
+        }
+        if signed.error != 0 {
+            return Err(TsigDefect::Error(signed.error));
+        }
+        let apart_s = seconds(self.time(now_ns)).abs_diff(seconds(signed.time));
+        if apart_s > signed.fudge_s.into() { Err(TsigDefect::Time) } else { Ok(()) }
+    }
+
+    /// Seconds since 1970, in 48 bits.
+    fn time(&self, now_ns: u64) -> [u8; 6] {
+        let unix_s = now_ns.wrapping_add(self.unix_offset_ns) / crate::pacer::SECOND_NS;
+        let [_, _, time @ ..] = unix_s.to_be_bytes();
+        time
+    }
+
+    /// What is signed of the record itself (RFC 8945 4.3.3).
+    fn update_variables(&self, context: &mut Context, time: [u8; 6], fudge_s: u16, error: u16, other: &[u8]) {
+        context.update(self.name.as_wire());
+        context.update(&CLASS_ANY.to_be_bytes());
+        context.update(&[0; 4]);
+        context.update(self.algorithm_name.as_wire());
+        context.update(&time);
+        context.update(&fudge_s.to_be_bytes());
+        context.update(&error.to_be_bytes());
+        context.update(&(other.len() as u16).to_be_bytes());
+        context.update(other);
+    }
+}
+
+fn seconds([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+struct Writer<'a> {
+    place: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    /// The place has room for all that is put into it.
+    fn put(&mut self, octets: &[u8]) {
+        self.place[self.at..self.at + octets.len()].copy_from_slice(octets);
+        self.at += octets.len();
+    }
+}
+
+/// The RDATA of a TSIG record (RFC 8945 4.2).
+struct Signed<'a> {
+    algorithm: Name,
+    time: [u8; 6],
+    fudge_s: u16,
+    mac: &'a [u8],
+    original_id: [u8; 2],
+    error: u16,
+    other: &'a [u8],
+}
+
+impl<'a> Signed<'a> {
+    fn read(record: &Record<'a>) -> Option<Self> {
+        let (algorithm, at) = record.name_in_rdata(0).ok()?;
+        let (time, rest) = record.rdata.get(at..)?.split_first_chunk::<6>()?;
+        let (fudge, rest) = rest.split_first_chunk::<2>()?;
+        let (mac_length, rest) = rest.split_first_chunk::<2>()?;
+        let (mac, rest) = rest.split_at_checked(u16::from_be_bytes(*mac_length).into())?;
+        let (original_id, rest) = rest.split_first_chunk::<2>()?;
+        let (error, rest) = rest.split_first_chunk::<2>()?;
+        let (other_length, other) = rest.split_first_chunk::<2>()?;
+        (other.len() == usize::from(u16::from_be_bytes(*other_length))).then_some(Self {
+            algorithm,
+            time: *time,
+            fudge_s: u16::from_be_bytes(*fudge),
+            mac,
+            original_id: *original_id,
+            error: u16::from_be_bytes(*error),
+            other,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
