@@ -164,6 +164,7 @@ fn target(server: &Server) -> io::Result<Target> {
 pub fn target_of(choice: Choice) -> io::Result<Target> {
     Ok(Target {
         server: SERVER.into(),
+        streams: None,
         workload: WorkloadSpec {
             names: "16.0.0.0/4".parse().map_err(io::Error::other)?,
             first_name: 0,

@@ -233,6 +233,7 @@ fn target(server: SocketAddr, random_lengths: bool) -> io::Result<Target> {
         workload,
         timeout_ns: TIMEOUT_NS,
         listen_ns: TIMEOUT_NS,
+        streams: None,
         limits: Limits::for_timeout(TIMEOUT_NS),
         // Which name a recorded query asks is not known: then any answer record of a NOERROR response counts.
         validity: if random_lengths { Validity::Compat } else { Validity::Strict },

@@ -18,6 +18,7 @@ mod preflight;
 mod requests;
 mod running;
 mod selftest;
+mod transports;
 mod trial;
 mod two_hosts;
 mod workload;

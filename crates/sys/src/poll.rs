@@ -53,14 +53,18 @@ impl Events {
 
     /// The events of the last wait.
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
-        self.list[..self.ready].iter().map(|event| {
-            let bits = event.events as i32;
-            Event {
-                token: event.u64,
-                readable: bits & (libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR) != 0,
-                writable: bits & (libc::EPOLLOUT | libc::EPOLLERR) != 0,
-                closed: bits & (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) != 0,
-            }
+        (0..self.ready).filter_map(|index| self.get(index))
+    }
+
+    /// One of them, in the order of [`Events::iter`].
+    pub fn get(&self, index: usize) -> Option<Event> {
+        let event = self.list[..self.ready].get(index)?;
+        let bits = event.events as i32;
+        Some(Event {
+            token: event.u64,
+            readable: bits & (libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR) != 0,
+            writable: bits & (libc::EPOLLOUT | libc::EPOLLERR) != 0,
+            closed: bits & (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) != 0,
         })
     }
 }

@@ -1,9 +1,13 @@
-//! TCP listeners.
+//! TCP: listeners, and connections with times of arrival.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::udp::{Control, EMPTY_CONTROL, read_control};
 
 /// Binds a non-blocking listener that takes IPv6 only if its address is of IPv6; `backlog` connections may
 /// wait for their acceptance.
@@ -20,4 +24,100 @@ pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(backlog)?;
     Ok(socket.into())
+}
+
+/// Begins to connect, from `source` if one is given; the socket does not block, and can be written when it is
+/// connected or has failed ([`TcpStream::take_error`]). Octets leave at once (`TCP_NODELAY`), and the kernel
+/// notes when octets arrive.
+///
+/// # Errors
+/// No port is free, too many files are open, the source is not of this machine, or the kernel knows already
+/// that nobody can be reached.
+pub fn connect(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    socket.set_tcp_nodelay(true)?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)?;
+    if let Some(source) = source {
+        // The port is chosen when the other end is known: each server's port has all ports for itself.
+        set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
+        let (level, option) = match source {
+            IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_FREEBIND),
+            IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_FREEBIND),
+        };
+        set(&socket, level, option)?;
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+    }
+    match socket.connect(&server.into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket.into()),
+    }
+}
+
+/// Switches an option on.
+fn set(socket: &Socket, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option takes an int, and its length is that of the int pointed to.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(&on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    crate::check(result).map(drop)
+}
+
+/// Takes what has arrived, up to the length of the buffer: how many octets, 0 at the end of the stream, and
+/// when the kernel took the last of them, in ns since 1970, where it noted that.
+///
+/// # Errors
+/// Those of recvmsg(2); `WouldBlock` when nothing is there.
+pub fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = EMPTY_CONTROL;
+    // SAFETY: this C structure is valid when all its octets are zero.
+    let mut header = unsafe { zeroed::<libc::msghdr>() };
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    header.msg_control = (&raw mut control).cast();
+    header.msg_controllen = size_of::<Control>() as _;
+    // SAFETY: the header points to the buffer and to the control area, with their true lengths, and both live
+    // until the call is over.
+    let received =
+        unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT as libc::c_int) };
+    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    Ok((received, read_control(&control, header.msg_controllen as usize).time_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn octets_arrive_with_their_time() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = listen(address.parse().unwrap(), 4).unwrap();
+            let server = listener.local_addr().unwrap();
+            let client = connect(server, Some(server.ip())).unwrap();
+            listener.set_nonblocking(false).unwrap();
+            let (mut accepted, from) = listener.accept().unwrap();
+            assert_eq!(from, client.local_addr().unwrap());
+            let mut buffer = [0; 8];
+            assert_eq!(receive(&client, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            accepted.write_all(b"abc").unwrap();
+            let (octets, at_ns) = loop {
+                match receive(&client, &mut buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                    received => break received.unwrap(),
+                }
+            };
+            assert_eq!(&buffer[..octets], b"abc");
+            assert!(at_ns.unwrap().abs_diff(crate::clock::realtime_ns()) < 5_000_000_000);
+            drop(accepted);
+        }
+    }
 }

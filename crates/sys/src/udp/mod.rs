@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+pub(crate) use receive::read_control;
 pub use receive::{Datagram, ReceiveBatch};
 pub use send::{Flushed, SendBatch};
 
@@ -227,9 +228,9 @@ fn is_icmp(error: &io::Error) -> bool {
 /// wants it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; 96]);
+pub(crate) struct Control([u8; 96]);
 
-const EMPTY_CONTROL: Control = Control([0; 96]);
+pub(crate) const EMPTY_CONTROL: Control = Control([0; 96]);
 
 #[cfg(test)]
 mod tests {

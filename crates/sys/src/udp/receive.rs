@@ -181,17 +181,17 @@ fn to_socket_addr(storage: &libc::sockaddr_storage) -> SocketAddr {
 
 /// What the kernel noted of a message.
 #[derive(Default)]
-struct Ancillary {
+pub(crate) struct Ancillary {
     /// The address it was sent to.
     local: Option<IpAddr>,
     /// When it came, in ns since 1970.
-    time_ns: Option<u64>,
+    pub(crate) time_ns: Option<u64>,
     /// The length of each datagram in it, where several are joined; never 0.
     segment_octets: Option<usize>,
 }
 
 /// Reads the control messages (RFC 3542, socket(7), udp(7)).
-fn read_control(control: &Control, length: usize) -> Ancillary {
+pub(crate) fn read_control(control: &Control, length: usize) -> Ancillary {
     const HEADER: usize = size_of::<libc::cmsghdr>();
     let area = &control.0[..length.min(size_of::<Control>())];
     let (mut notes, mut at) = (Ancillary::default(), 0);

@@ -36,6 +36,6 @@ pub use reach::{Unreached, reach};
 pub use selftest::Certification;
 pub use site::{DUT_PORT, PathChoice, Site};
 pub use store::Store;
-pub use target::{Auth, Target, selftest_timeout_ns};
+pub use target::{Auth, Target, selftest_timeout_ns, transport_of};
 pub use tester::{MeasureError, Tester, TrialRun};
 pub use watch::{Now, Server, Watch};

@@ -127,7 +127,7 @@ fn attempt(
 ) -> Result<(Auth, Target, Option<Attached>), Refused> {
     let listen = site.auth_for_tester();
     // What cannot ask there at all need not wait for an AuthDNS.
-    let probed = Target { server: listen, pids: Vec::new(), ..target.clone() };
+    let probed = Target { server: listen, streams: None, pids: Vec::new(), ..target.clone() };
     tester.io(&probed).map_err(|error| Refused::Pair(error.to_string()))?;
     if tester.backend == Backend::Kernel {
         // The trials that follow may ask for what the self-test does not.

@@ -5,8 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use engine::connections::Breakdown;
 use engine::workload::{Variation, Workload, WorkloadSpec};
-use measurer::transport::Sources;
+use measurer::transport::stream::{StreamConfig, Unanswered, probe};
+use measurer::transport::{Sources, UdpConfig};
 use sys::bpf::{Attached, attach_pass};
 use sys::link::device_to;
 use sys::udp::Options;
@@ -58,17 +60,13 @@ fn reach_from_here(target: &Target, tester: &Tester) -> Result<(), Unreached> {
         tester.sources.check(tester.source_ports, server).map_err(unusable)?;
         sources.addresses = tester.sources.addresses;
     }
+    if let Some(streams) = &target.streams {
+        return reach_by_connection(streams, target, tester);
+    }
     // A veth takes what a server's XDP program sends only where it has a program itself.
     let _pass = (!tester.backend.has_sockets()).then(|| pass(server));
     let bound = sources.bind(0, server, &Options::default()).map_err(unusable)?;
-    let first_name = tester.next_name.wrapping_sub(1);
-    let spec = WorkloadSpec { first_name, ..target.workload.clone() };
-    let mut workload = Workload::new(spec).map_err(|error| error.to_string())?;
-    if workload.is_streamed() {
-        // Its queries come with the trial; any other does as well.
-        let spec = WorkloadSpec { variation: Variation::default(), ..workload.spec().clone() };
-        workload = Workload::new(spec).map_err(|error| error.to_string())?;
-    }
+    let workload = one_query(target, tester)?;
     let cannot = |error: std::io::Error| format!("cannot send to {server}: {error}");
     let socket = UdpSocket::from(bound.as_fd().try_clone_to_owned().map_err(cannot)?);
     socket.set_nonblocking(false).map_err(cannot)?;
@@ -104,6 +102,55 @@ fn reach_from_here(target: &Target, tester: &Tester) -> Result<(), Unreached> {
         "{last} from {server} in {ATTEMPTS} s: is the server running, and does it allow this client?"
     )
     .into())
+}
+
+/// The name before the first one of the next trial.
+fn one_query(target: &Target, tester: &Tester) -> Result<Workload, String> {
+    let first_name = tester.next_name.wrapping_sub(1);
+    let spec = WorkloadSpec { first_name, ..target.workload.clone() };
+    let workload = Workload::new(spec).map_err(|error| error.to_string())?;
+    if !workload.is_streamed() {
+        return Ok(workload);
+    }
+    // Its queries come with the trial; any other does as well.
+    let spec = WorkloadSpec { variation: Variation::default(), ..workload.spec().clone() };
+    Workload::new(spec).map_err(|error| error.to_string())
+}
+
+/// The same by one connection.
+fn reach_by_connection(streams: &StreamConfig, target: &Target, tester: &Tester) -> Result<(), Unreached> {
+    let mut query = [0; 512];
+    let length = one_query(target, tester)?.write(0, 0, &mut query);
+    let udp = UdpConfig {
+        server: target.server,
+        sockets: 1,
+        first_socket: 0,
+        sources: tester.sources,
+        receive_buffer_octets: 0,
+    };
+    let timeout_ns = u64::try_from(REPLY_TIMEOUT.as_nanos()).unwrap_or(u64::MAX);
+    let probed = probe(streams, &udp, timeout_ns, &query[..length], &tester.stop)
+        .map_err(|error| Unreached::Tester(error.to_string()))?;
+    let (server, protocol) = (target.server, streams.protocol.to_string().to_uppercase());
+    match probed {
+        Ok(()) => Ok(()),
+        Err(Unanswered::Interrupted) => Err(Unreached::Interrupted),
+        Err(Unanswered::Broken(Breakdown::Refused, _)) => Err(Unreached::Server(format!(
+            "nothing listens at {server} for {protocol} (connection refused): is the server running?"
+        ))),
+        Err(Unanswered::Broken(Breakdown::Handshake, reason)) => Err(Unreached::Server(format!(
+            "the handshake with {server} failed: {}",
+            reason.unwrap_or_else(|| "no reason given".to_owned())
+        ))),
+        Err(Unanswered::Broken(why, _)) => Err(Unreached::Server(format!(
+            "no {protocol} connection to {server}: {}",
+            why.place().as_str().replace('_', " ")
+        ))),
+        Err(Unanswered::Silent) => Err(Unreached::Server(format!(
+            "no answer over {protocol} from {server} in {} s: does the server allow this client?",
+            REPLY_TIMEOUT.as_secs()
+        ))),
+    }
 }
 
 /// A program on the server's device that lets everything pass; whoever cannot have it need not.

@@ -8,12 +8,16 @@ use engine::pacer::Model;
 use engine::trial::Validity;
 use engine::verdict::Limits;
 use engine::workload::WorkloadSpec;
+use measurer::transport::stream::{StreamConfig, Tls};
+use record::Transport;
 
 /// Whom to ask, and what to expect.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The server.
     pub server: SocketAddr,
+    /// Queries go by connections; `None`: in UDP datagrams.
+    pub streams: Option<StreamConfig>,
     /// The names and answers; the first name is the Tester's affair.
     pub workload: WorkloadSpec,
     /// An answer is late after this, in ns.
@@ -30,6 +34,20 @@ pub struct Target {
     pub pids: Vec<u32>,
     /// Keep a log of every query of a trial (it comes back with the trial).
     pub log: bool,
+}
+
+/// How the record names the way of the queries.
+pub fn transport_of(streams: &StreamConfig) -> Transport {
+    let tls = streams.tls.as_ref();
+    Transport {
+        protocol: streams.protocol.name().into(),
+        connections: streams.connections,
+        queries_each: streams.queries_each,
+        pipelined: streams.pipelined,
+        idle_s: streams.idle_ns.map(|idle_ns| idle_ns as f64 / 1e9),
+        certificate: tls.map(|tls| tls.certificate().to_owned()).unwrap_or_default(),
+        resumption: tls.is_some_and(Tls::resumes),
+    }
 }
 
 /// The AuthDNS, if it is ours.

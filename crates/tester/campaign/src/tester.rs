@@ -14,14 +14,14 @@ use hdrhistogram::Histogram;
 use measurer::kernel::Refusal;
 use measurer::transport::{self, Backend, Sources, UdpConfig, Unavailable};
 use measurer::{Measured, Plan, measure};
-use record::Trial;
+use record::{Connections, Trial};
 use sys::clock::Distance;
 use sys::link::device_to;
 
 use super::account::{Reading, Traffic, observation};
 use super::auth_probe::{self, Probed};
 use super::load_probe;
-use super::target::{Auth, Target};
+use super::target::{Auth, Target, transport_of};
 use super::watch::Watch;
 use lab::environment::Memory;
 use lab::observe::{Observation as Seen, Observer};
@@ -198,7 +198,7 @@ impl Tester {
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
         let cold_cache = self.warm_up(&plan, target, auth, &workload).map_err(MeasureError::Io)?;
         let started = SystemTime::now();
-        let io = transport::check(self.backend, target.server).map_err(MeasureError::Backend)?;
+        let io = self.io_here(target)?;
         let device = device_to(target.server).ok();
         let observer = Observer::new(&target.pids, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
@@ -213,12 +213,15 @@ impl Tester {
         let circumstances = self.circumstances(target, &measured, (seen, traffic, probed), evidence);
         let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
         let Measured { schedule, stats, .. } = measured;
+        let concluded = conclude(&schedule, &stats, &circumstances, &target.limits, target.validity);
+        let transport = target.streams.as_ref().map(transport_of).unwrap_or_default();
         let trial = Trial {
             started_utc: humantime::format_rfc3339_millis(started).to_string(),
             first_name: workload.spec().first_name,
             icmp_errors: measured.icmp_errors,
             io: measured.fallback.map_or(io.clone(), |fallback| format!("{io}: {fallback}")),
-            ..conclude(&schedule, &stats, &circumstances, &target.limits, target.validity)
+            connections: concluded.connections.map(|seen| Connections { transport, ..seen }),
+            ..concluded
         };
         Ok(TrialRun {
             trial,
@@ -263,9 +266,15 @@ impl Tester {
     /// # Errors
     /// The back-end cannot run here.
     pub fn io(&self, target: &Target) -> Result<String, MeasureError> {
-        sys::netns::inside(self.namespace.as_deref(), || transport::check(self.backend, target.server))
-            .map_err(MeasureError::Io)?
-            .map_err(MeasureError::Backend)
+        sys::netns::inside(self.namespace.as_deref(), || self.io_here(target)).map_err(MeasureError::Io)?
+    }
+
+    /// The same in the calling thread's namespace.
+    fn io_here(&self, target: &Target) -> Result<String, MeasureError> {
+        match &target.streams {
+            Some(streams) => Ok(streams.protocol.name().to_owned()),
+            None => transport::check(self.backend, target.server).map_err(MeasureError::Backend),
+        }
     }
 
     /// Whether the back-end can run trials of the target, whatever it can do for the self-test, which asks
@@ -306,11 +315,12 @@ impl Tester {
             backend: self.backend,
             udp: UdpConfig {
                 server: target.server,
-                sockets: self.source_ports,
+                sockets: target.streams.as_ref().map_or(self.source_ports, |streams| streams.connections),
                 first_socket: 0,
                 sources: self.sources,
                 receive_buffer_octets: self.receive_buffer_octets,
             },
+            streams: target.streams.clone(),
             prioritized: self.alone,
             log: target.log,
             model: target.load,
@@ -326,19 +336,19 @@ impl Tester {
                 Err(MeasureError::TooLarge { allowed_octets, octets: memory_octets, log_octets })
             }
             _ if workload.is_by_name() => Ok(plan),
-            _ => self.enough_ports(&schedule, target).map(|()| plan),
+            _ => self.enough_ports(&schedule, target, plan.udp.sockets).map(|()| plan),
         }
     }
 
     /// Whether IDs tell the queries in flight apart (RFC 5452 9.2: of one source, none may share one).
-    fn enough_ports(&self, schedule: &Schedule, target: &Target) -> Result<(), MeasureError> {
+    fn enough_ports(&self, schedule: &Schedule, target: &Target, sockets: usize) -> Result<(), MeasureError> {
         const IDS: u64 = 1 << 16;
         let in_flight = match schedule.model {
             Model::Window { queries } => u64::from(queries) * self.cpus.len().max(1) as u64,
             Model::Experiments { .. } => IDS,
             _ => schedule.due_within(target.timeout_ns).min(schedule.queries),
         };
-        let (have, need) = (self.source_ports as u64, in_flight.div_ceil(IDS));
+        let (have, need) = (sockets as u64, in_flight.div_ceil(IDS));
         if need > have { Err(MeasureError::TooFewPorts { have, need }) } else { Ok(()) }
     }
 
@@ -358,7 +368,7 @@ impl Tester {
             duration_ns: (queries * 1_000_000_000).div_ceil(rate_qps),
             model: Model::Constant,
             log: false,
-            ..*plan
+            ..plan.clone()
         };
         let mut cold = None;
         for _ in 0..WARM_UP_ROUNDS {

@@ -11,9 +11,9 @@ use super::certificates::CertificateArgs;
 use super::measurement::{MeasurementInput, SearchOptions, conduct};
 use super::outputs::OutputArgs;
 use crate::failure::Failure;
-use crate::options::{QueryArgs, TesterArgs, process};
+use crate::options::{QueryArgs, TesterArgs, TransportArgs, process};
 use campaign::certificate::Conditions;
-use campaign::{Server, empty_results, reach};
+use campaign::{Server, empty_results, reach, transport_of};
 use lab::environment::{Manifest, PathDevices};
 
 /// Options of `sextant search`.
@@ -36,6 +36,8 @@ pub struct SearchArgs {
     search: SearchOptions,
     #[command(flatten)]
     query: QueryArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
     #[command(flatten)]
     tester: TesterArgs,
     #[command(flatten)]
@@ -65,6 +67,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let mut tester = args.tester.tester(args.query.first_name())?;
     args.query.workload.load_for_search()?;
     let mut target = args.query.target(args.server, plan.listen_ns);
+    target.streams = args.transport.resolve(args.server, &args.tester)?;
     let met = args.tester.meet(args.pid, &mut target, &mut tester);
     args.query.workload.apply(&args.query, &mut target)?;
     let store = args.search.store("search")?;
@@ -81,7 +84,11 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
         port: args.server.port(),
     });
     let conditions = Conditions::now(None, &tester, &target, None, &results.settings);
-    let certificate = Some(args.certificates.fitting(conditions, &plan));
+    results.settings.transport = target.streams.as_ref().map(transport_of);
+    let certificate = match &target.streams {
+        None => args.certificates.fitting(conditions, &plan),
+        Some(streams) => Err(format!("self-tests ask over UDP, and this is {}", streams.protocol)),
+    };
     let parts = MeasurementInput {
         store,
         plan,
@@ -89,7 +96,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
         target,
         auth: None,
         selftest: None,
-        certificate,
+        certificate: Some(certificate),
         progress,
         alive: &mut || Ok(()),
         before,

@@ -7,6 +7,7 @@
 
 mod closed;
 mod cookies;
+mod fates;
 mod ids;
 mod signing;
 
@@ -108,6 +109,7 @@ pub struct Lane {
     flights: Box<[Flight]>,
     /// The instants of the queries before this one are in `flights`.
     known: u64,
+    /// A bit for each query: answered, or lost with its connection.
     answered: Box<[u64]>,
     answered_in_total: u64,
     /// Words of `answered` whose queries are all past their timeout, and how many of those have no answer.
@@ -343,26 +345,32 @@ impl Lane {
         }
     }
 
-    /// Takes a datagram that arrived at `at_ns` at one of the lane's sockets.
+    /// Takes a message that arrived at `at_ns` at one of the lane's sockets; tells whether it is the first
+    /// answer to a query.
     #[inline]
-    pub fn receive(&mut self, at_ns: u64, socket: usize, reply: &[u8]) {
-        let (own, question_end, header) = match self.identify(socket, reply) {
-            Ok(identified) => identified,
-            Err(reason) => return self.stats.note_unexpected(reason),
-        };
-        if self.is_answered(own) {
-            self.stats.duplicates += 1;
-            return;
+    pub fn receive(&mut self, at_ns: u64, socket: usize, reply: &[u8]) -> bool {
+        match self.identify(socket, reply) {
+            Ok((own, _, _)) if self.is_answered(own) => self.stats.duplicates += 1,
+            Ok((own, question_end, header)) if self.has_own_cookie(socket, reply) => {
+                self.take_answer(own, at_ns, (reply, question_end), header);
+                return true;
+            }
+            Ok(_) => self.stats.note_unexpected("wrong client cookie"),
+            Err(reason) => self.stats.note_unexpected(reason),
         }
-        if let Some(cookies) = &mut self.cookies
-            && !cookies.take(socket, reply)
-        {
-            return self.stats.note_unexpected("wrong client cookie");
-        }
-        self.answered[(own / 64) as usize] |= 1 << (own % 64);
-        self.answered_in_total += 1;
-        // It was given up for lost.
-        self.overdue.1 -= u64::from(((own / 64) as usize) < self.overdue.0);
+        false
+    }
+
+    /// Whether a reply has the cookie of its client, if the lane sends cookies (RFC 7873 5.3).
+    #[inline]
+    fn has_own_cookie(&mut self, socket: usize, reply: &[u8]) -> bool {
+        self.cookies.as_mut().is_none_or(|cookies| cookies.take(socket, reply))
+    }
+
+    /// Judges the first answer to a query.
+    #[inline]
+    fn take_answer(&mut self, own: u64, at_ns: u64, (reply, question_end): (&[u8], usize), header: Header) {
+        self.end(own);
         self.stats.rcodes[usize::from(header.rcode())] += 1;
         if let Some(closed) = &mut self.closed {
             closed.ended(own, at_ns);
@@ -500,7 +508,7 @@ impl Lane {
             let is_waited_for =
                 |own| self.is_remembered(own) && now_ns <= self.flight(own).due_ns + self.spec.timeout_ns;
             if last >= self.next || is_waited_for(last) {
-                return unanswered.saturating_sub(self.stats.send_errors);
+                return (unanswered + self.stats.cut_off).saturating_sub(self.stats.send_errors);
             }
             self.overdue = (words + 1, unanswered + u64::from(self.answered[words].count_zeros()));
         }
@@ -523,6 +531,15 @@ impl Lane {
     fn is_remembered(&self, own: u64) -> bool {
         // Instants that are known in advance have taken the places of the oldest.
         own + self.flights.len() as u64 >= self.known.max(self.next)
+    }
+
+    /// Nothing more is waited for of this query.
+    #[inline]
+    fn end(&mut self, own: u64) {
+        self.answered[(own / 64) as usize] |= 1 << (own % 64);
+        self.answered_in_total += 1;
+        // It was given up for lost.
+        self.overdue.1 -= u64::from(((own / 64) as usize) < self.overdue.0);
     }
 
     fn is_answered(&self, own: u64) -> bool {

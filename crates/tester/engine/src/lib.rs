@@ -7,6 +7,7 @@
 
 pub mod checklist;
 pub mod circumstances;
+pub mod connections;
 pub mod lane;
 pub mod matcher;
 pub mod pacer;

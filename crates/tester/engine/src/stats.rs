@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use hdrhistogram::Histogram;
 
+use crate::connections::{Breakdown, ConnectionStats};
 use crate::matcher::Defect;
 use crate::pacer::{Model, SECOND_NS, Schedule};
 use crate::querylog::QueryLog;
@@ -32,6 +33,15 @@ pub struct Stats {
     pub sent: u64,
     /// Queries that it did not take.
     pub send_errors: u64,
+    /// Queries that never left, because their connection never came to be or took no more; they are not in
+    /// `sent`.
+    pub never_left: u64,
+    /// Queries that left and whose connection ended before their answer and their timeout.
+    pub cut_off: u64,
+    /// All of these by what ended them.
+    pub broken: BTreeMap<Breakdown, u64>,
+    /// What became of the connections; none with datagrams.
+    pub connections: Option<Box<ConnectionStats>>,
     /// Answered in time with the right AAAA.
     pub valid: u64,
     /// Answered in time, but wrong.
@@ -90,13 +100,13 @@ impl Stats {
         let by_ms = (duration_ns.div_ceil(MS_NS) + 1) as usize;
         let windows = windows_of(duration_ns);
         let bursts = matches!(schedule.model, Model::Burst { .. } | Model::Replay(_));
-        let histogram = || {
-            // Three digits of 1 ns to 100 s: the bounds are valid for the crate.
-            Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, 3).expect("constant bounds")
-        };
         Self {
             sent: 0,
             send_errors: 0,
+            never_left: 0,
+            cut_off: 0,
+            broken: BTreeMap::new(),
+            connections: None,
             valid: 0,
             invalid: 0,
             late: 0,
@@ -167,6 +177,18 @@ impl Stats {
         self.send_errors += count;
     }
 
+    /// Notes a query that has no answer by a fault of its connection, and whether the query had left.
+    #[cold]
+    pub(crate) fn note_broken(&mut self, why: Breakdown, had_left: bool) {
+        *self.broken.entry(why).or_default() += 1;
+        if had_left {
+            self.cut_off += 1;
+        } else {
+            self.never_left += 1;
+            self.sent = self.sent.saturating_sub(1);
+        }
+    }
+
     /// Notes a valid answer.
     #[inline]
     pub fn note_valid(&mut self, due_ns: u64, lateness_ns: u64, now_ns: u64) {
@@ -214,6 +236,15 @@ impl Stats {
     pub fn merge(&mut self, other: Self) {
         self.sent += other.sent;
         self.send_errors += other.send_errors;
+        self.never_left += other.never_left;
+        self.cut_off += other.cut_off;
+        for (why, count) in other.broken {
+            *self.broken.entry(why).or_default() += count;
+        }
+        match (&mut self.connections, other.connections) {
+            (Some(own), Some(others)) => own.merge(&others),
+            (own, others) => *own = own.take().or(others),
+        }
         self.valid += other.valid;
         self.invalid += other.invalid;
         self.late += other.late;
@@ -441,7 +472,13 @@ fn add<T: Copy + std::ops::AddAssign>(own: &mut [T], others: &[T]) {
     }
 }
 
-fn summarize(histogram: &Histogram<u64>) -> Latency {
+/// An empty histogram of times in ns.
+pub(crate) fn histogram() -> Histogram<u64> {
+    // Three digits of 1 ns to 100 s: the bounds are valid for the crate.
+    Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, 3).expect("constant bounds")
+}
+
+pub(crate) fn summarize(histogram: &Histogram<u64>) -> Latency {
     if histogram.is_empty() {
         return Latency::default();
     }

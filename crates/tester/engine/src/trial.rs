@@ -60,7 +60,7 @@ fn counts(schedule: &Schedule, stats: &Stats, validity: Validity) -> Trial {
     let answered = stats.valid + stats.invalid + stats.late;
     let duration_s = duration_s(schedule, stats);
     let closed_loop = schedule.model.is_closed();
-    let attempted = stats.sent + stats.send_errors;
+    let attempted = attempted(stats);
     Trial {
         rate_qps: if closed_loop { (attempted as f64 / duration_s) as u64 } else { schedule.rate_qps },
         duration_s,
@@ -89,6 +89,7 @@ fn counts(schedule: &Schedule, stats: &Stats, validity: Validity) -> Trial {
         closed_loop,
         experiments: stats.experiments.to_record(),
         rcodes: rcodes(stats),
+        connections: stats.connections.as_ref().map(|connections| connections.to_record()),
         ..Trial::default()
     }
 }
@@ -102,7 +103,12 @@ pub fn duration_s(schedule: &Schedule, stats: &Stats) -> f64 {
 
 /// The queries that were due. A closed loop has no schedule: what it sent was due.
 fn scheduled(schedule: &Schedule, stats: &Stats) -> u64 {
-    if schedule.model.is_closed() { stats.sent + stats.send_errors } else { schedule.queries }
+    if schedule.model.is_closed() { attempted(stats) } else { schedule.queries }
+}
+
+/// The queries that were handed over to be sent.
+fn attempted(stats: &Stats) -> u64 {
+    stats.sent + stats.send_errors + stats.never_left
 }
 
 /// Every query without a valid answer in time by the place where it was lost: of those that nobody answered,
@@ -110,14 +116,20 @@ fn scheduled(schedule: &Schedule, stats: &Stats) -> u64 {
 fn losses(schedule: &Schedule, stats: &Stats, circumstances: &Circumstances) -> BTreeMap<LossPlace, u64> {
     let Circumstances { own, observation, softnet_drops, device_discards, .. } = circumstances;
     let drops = |of: fn(&Observation) -> Option<u64>| observation.as_ref().and_then(of).unwrap_or(0);
-    let unsent = scheduled(schedule, stats).saturating_sub(stats.sent + stats.send_errors);
+    let unsent = scheduled(schedule, stats).saturating_sub(attempted(stats));
     let mut losses = BTreeMap::new();
     let mut add = |place: LossPlace, count: u64| {
         if count > 0 {
             *losses.entry(place).or_default() += count;
         }
     };
-    let mut silent = stats.sent.saturating_sub(stats.valid + stats.invalid + stats.late);
+    let answered = stats.valid + stats.invalid + stats.late;
+    let mut silent = stats.sent.saturating_sub(answered + stats.cut_off);
+    for (why, count) in &stats.broken {
+        add(why.place(), *count);
+    }
+    // A dropped packet of a connection is sent again: its loss is none of a query.
+    let datagrams = if stats.connections.is_none() { u64::MAX } else { 0 };
     for (place, counted) in [
         (LossPlace::OwnSocketDrop, own.socket_drops),
         (LossPlace::WrongQueue, own.wrong_queue),
@@ -127,7 +139,7 @@ fn losses(schedule: &Schedule, stats: &Stats, circumstances: &Circumstances) -> 
         (LossPlace::SoftnetDrop, *softnet_drops),
         (LossPlace::OwnDeviceDrop, *device_discards),
     ] {
-        let taken = counted.min(silent);
+        let taken = counted.min(silent).min(datagrams);
         silent -= taken;
         add(place, taken);
     }

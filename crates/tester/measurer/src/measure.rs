@@ -10,7 +10,7 @@ use engine::workload::Workload;
 use crate::kernel;
 use crate::live::{Live, Reporter};
 use crate::plan::{Measured, Plan};
-use crate::transport::{AnyTransport, Backend, Opener, Transport, UdpConfig};
+use crate::transport::{AnyTransport, Backend, Opener, Transport, UdpConfig, stream};
 use sys::clock;
 use sys::cpu;
 use sys::link;
@@ -71,11 +71,11 @@ pub fn run(
     }
     let lanes = cpus.len().max(1);
     check_sources(plan)?;
-    let opener = &Opener::new(plan.backend, &plan.udp, lanes)?;
+    let opener = &Opener::new(plan, lanes)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
     let ready: Vec<_> = in_threads(
-        (0..lanes).map(|lane| move || prepare(plan, workload, opener, (lane, lanes), cpu_of(lane))),
+        (0..lanes).map(|lane| move || prepare(plan, workload, opener, (lane, lanes), (cpu_of(lane), stop))),
     );
     let ready = ready.into_iter().collect::<io::Result<Vec<_>>>()?;
     let schedule = plan.spec(0, lanes, clock::monotonic_ns() + LEAD_NS).schedule;
@@ -123,6 +123,10 @@ fn in_threads<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) ->
 /// Whether so many sockets can be had; each also needs a source of its own.
 fn check_sources(plan: &Plan) -> io::Result<()> {
     let UdpConfig { sockets, sources, server, .. } = &plan.udp;
+    if let Some(streams) = &plan.streams {
+        stream::check(plan, streams)?;
+        return sources.check(*sockets, *server);
+    }
     let too_many = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     if let Some(pairs) = sources.pairs().filter(|&pairs| pairs < *sockets as u64) {
         return too_many(format!(
@@ -145,13 +149,13 @@ fn prepare(
     workload: &Workload,
     opener: &Opener,
     (lane, lanes): (usize, usize),
-    cpu: Option<usize>,
+    (cpu, stop): (Option<usize>, &AtomicBool),
 ) -> io::Result<(Lane, AnyTransport)> {
     pin(cpu);
     let spec = plan.spec(lane, lanes, 0);
     let sockets = spec.sockets as usize;
     let config = UdpConfig { sockets, first_socket: lane * sockets, ..plan.udp };
-    let transport = opener.open(lane, &config)?;
+    let transport = opener.open(lane, (&config, plan.timeout_ns), stop)?;
     Ok((Lane::new(spec, workload.clone()), transport))
 }
 
@@ -185,7 +189,9 @@ fn lane_thread(
     let mut reporter = Reporter::new(live);
     let driven = drive(&mut lane, &mut transport, coworker, stop, &mut reporter)?;
     transport.retire();
-    let stats = lane.finish();
+    transport.settle(&mut |fate| lane.note_fate(fate));
+    let mut stats = lane.finish();
+    stats.connections = transport.connections().map(Box::new);
     reporter.finish(&stats, transport.drops());
     Ok(LaneResult { stats, transport, driven, cpu_ns: cpu::thread_time_ns() - started_ns })
 }
@@ -236,6 +242,7 @@ pub fn drive(
             done += transport.receive(&mut |at_ns, socket, octets| lane.receive(at_ns, socket, octets))?;
             receive_at_ns = now_ns + RECEIVE_EVERY_NS;
         }
+        transport.settle(&mut |fate| lane.note_fate(fate));
         if let Some(work) = coworker.as_mut().filter(|_| idle || now_ns >= help_at_ns) {
             done += work();
             help_at_ns = now_ns + HELP_EVERY_NS;
@@ -326,6 +333,7 @@ mod tests {
                 listen_ns: 300_000_000,
                 backend: Backend::Udp,
                 udp: config(server, 4),
+                streams: None,
                 prioritized: false,
                 log: false,
                 model: Model::Constant,
@@ -353,6 +361,7 @@ mod tests {
             listen_ns: 1_000_000_000,
             backend: Backend::Udp,
             udp: config(sink.local_addr().unwrap(), 1),
+            streams: None,
             prioritized: false,
             log: false,
             model: Model::Constant,

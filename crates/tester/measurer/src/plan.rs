@@ -6,10 +6,11 @@ use engine::lane::LaneSpec;
 use engine::pacer::{Model, Schedule};
 use engine::stats::Stats;
 
+use crate::transport::stream::StreamConfig;
 use crate::transport::{Backend, UdpConfig};
 
 /// A trial for all threads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Rate in q/s.
     pub rate_qps: u64,
@@ -23,6 +24,8 @@ pub struct Plan {
     pub backend: Backend,
     /// Sockets of all threads together.
     pub udp: UdpConfig,
+    /// Queries go by connections instead, one for each of these sockets; `None`: in UDP datagrams.
+    pub streams: Option<StreamConfig>,
     /// Keep everybody else off the processors of the Measurer's threads as far as ordinary priorities can.
     /// Only right where no server that matters to the trial runs there: it would starve.
     pub prioritized: bool,

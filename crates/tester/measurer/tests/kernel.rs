@@ -67,6 +67,7 @@ fn plan(rate_qps: u64, duration_ns: u64, sockets: usize) -> Plan {
         listen_ns: 3 * SECOND_NS,
         backend: Backend::Kernel,
         udp,
+        streams: None,
         prioritized: false,
         log: false,
         model: Model::Constant,

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+mod connections;
 mod goals;
 pub mod identifiers;
 mod interval;
@@ -21,6 +22,7 @@ pub mod statistics;
 mod summary;
 mod terms;
 
+pub use connections::{Connections, Transport};
 pub use goals::{Goal, GoalResult, GoalSummary};
 pub use interval::RateInterval;
 pub use load::LoadModel;

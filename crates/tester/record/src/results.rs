@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::connections::{Connections, Transport};
 use crate::goals::{Goal, GoalResult, GoalSummary};
 use crate::identifiers::Analysis;
 use crate::interval::RateInterval;
@@ -190,6 +191,9 @@ pub struct Settings {
     pub source_ports: usize,
     /// The I/O back-end, for example `udp`.
     pub io: String,
+    /// How the queries were carried; absent: in UDP datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// The processors of the Tester's threads.
     pub tester_cpus: Vec<usize>,
     /// Where the AuthDNS ran and listened, in words.
@@ -435,6 +439,9 @@ pub struct Trial {
     /// First answers to queries, in time or late, by their RCODE.
     #[serde(default)]
     pub rcodes: BTreeMap<String, u64>,
+    /// The connections that the queries were sent by; absent with UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
     /// What the server was asked meanwhile and what counts nowhere else; absent if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<BackgroundQueries>,

@@ -105,6 +105,8 @@ terms! {
         Path = "path",
         /// Other programs or the hypervisor used the processors.
         OtherLoad = "other load on this machine",
+        /// Connections were refused, broken off or not ready in time.
+        Connections = "connections",
         /// Answers came too late, and nothing was dropped.
         DutQueueing = "DUT queueing",
         /// The evidence does not tell.
@@ -211,6 +213,28 @@ terms! {
         AuthSocketDrop = "auth_socket_drop",
         /// Taken by the server (as far as is known) and never answered.
         ServerSilent = "server_silent",
+        /// The server refused the connection.
+        ConnectionRefused = "connection_refused",
+        /// No way to the server, as the network says.
+        ConnectionUnreachable = "connection_unreachable",
+        /// The connection was not ready within the timeout.
+        ConnectionTimedOut = "connection_timed_out",
+        /// The server broke the connection off, or what it sent could not be read.
+        ConnectionReset = "connection_reset",
+        /// The server closed the connection before it answered.
+        ConnectionClosed = "connection_closed",
+        /// The handshake of TLS or QUIC failed.
+        HandshakeFailed = "handshake_failed",
+        /// The server ended the stream of the query without an answer.
+        StreamReset = "stream_reset",
+        /// The server said that it takes no more queries by this connection (HTTP/2 GOAWAY).
+        GoAway = "goaway",
+        /// The server answered with an HTTP status other than 2xx.
+        HttpStatus = "http_status",
+        /// Never sent, because the connection took no more: the server did not read, or allowed no stream.
+        FlowControl = "flow_control",
+        /// Never sent, because all connections that the Tester may have were in use.
+        OwnConnectionLimit = "own_connection_limit",
         /// Answered after the timeout.
         Late = "late",
         /// Answered in time, but wrong.

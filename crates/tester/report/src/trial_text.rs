@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use record::limits::WINDOW_DEVIATION;
-use record::{Cause, Latency, Observation, Outcome, Trial, Validity, Window};
+use record::{Cause, Connections, Latency, Observation, Outcome, Trial, Validity, Window};
 
 use super::clean::{printable, shortened};
 use super::lines::wrapped;
 use super::select::{dut_cpu_us_per_answer, place};
+use super::words::transport;
 use record::number::{
     NONE, count, octets, percent, plural, rate_of, real, seconds, share, significant, time_ns, time_of,
 };
@@ -21,6 +22,9 @@ pub fn trial_text(trial: &Trial) -> String {
     out += &cause(trial);
     out += &accounting(trial);
     out += &losses(trial);
+    if let Some(seen) = &trial.connections {
+        out += &connections(seen);
+    }
     out += &latencies(trial);
     out += &sending(trial);
     if let Some(beside) = &trial.beside {
@@ -112,6 +116,31 @@ fn losses(trial: &Trial) -> String {
         + &table("What unexpected datagrams were", &trial.unexpected_reasons, String::clone, trial.unexpected)
 }
 
+/// The connections: how they were used, what became of them, and their times.
+fn connections(seen: &Connections) -> String {
+    let mut out = format!("\nConnections ({})\n", shortened(&transport(&seen.transport), 200));
+    let mut row = |label: &str, value: u64| {
+        if value > 0 {
+            out += &format!("  {label:<26}{:>16}\n", count(value));
+        }
+    };
+    row("opened", seen.opened);
+    row("  during the trial", seen.opened_in_trial);
+    row("  sessions resumed", seen.resumed);
+    row("failed", seen.failed.values().sum());
+    row("ended by the server", seen.closed_by_server);
+    row("queries that waited", seen.waited);
+    row("queries joined in a write", seen.joined);
+    let times = [
+        ("waited for a connection", &seen.waiting_ns),
+        ("connecting", &seen.connect_ns),
+        ("handshake", &seen.handshake_ns),
+    ];
+    out += &table_of_times("Time of connections", times.iter().filter(|(_, times)| times.max > 0));
+    out + &table("Attempts without a connection", &seen.failed, place, 0).replace(NONE, "")
+        + &table("Why handshakes failed", &seen.handshake_failures, String::clone, 0).replace(NONE, "")
+}
+
 fn table<K>(title: &str, entries: &BTreeMap<K, u64>, name: impl Fn(&K) -> String, of: u64) -> String {
     let shown: Vec<_> = entries.iter().filter(|(_, number)| **number > 0).collect();
     if shown.is_empty() {
@@ -132,18 +161,29 @@ fn latencies(trial: &Trial) -> String {
     if trial.valid == 0 {
         return String::new();
     }
-    let mut out = format!("\n{:<28}", "Latency of valid answers");
+    let times = [
+        ("from the scheduled instant", &trial.latency_ns),
+        ("from the sending", &trial.latency_from_send_ns),
+    ];
+    table_of_times("Latency of valid answers", times.iter())
+}
+
+fn table_of_times<'a>(title: &str, rows: impl Iterator<Item = &'a (&'a str, &'a Latency)>) -> String {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return String::new();
+    }
+    let mut out = format!("\n{title:<28}");
     for head in ["p50", "p90", "p99", "p99.9", "max", "mean"] {
         out += &format!("{head:>11}");
     }
-    let row = |label: &str, times: &Latency| {
+    out.push('\n');
+    for (label, times) in rows {
         let cells = [times.p50, times.p90, times.p99, times.p999, times.max].map(time_of);
         let cells: String = cells.iter().map(|cell| format!("{cell:>11}")).collect();
-        format!("  {label:<26}{cells}{:>11}\n", time_ns(times.mean))
-    };
-    out.push('\n');
-    out + &row("from the scheduled instant", &trial.latency_ns)
-        + &row("from the sending", &trial.latency_from_send_ns)
+        out += &format!("  {label:<26}{cells}{:>11}\n", time_ns(times.mean));
+    }
+    out
 }
 
 fn sending(trial: &Trial) -> String {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use record::{
-    Attempt, AttemptPart, Cause, CertificateUse, Dut, Results, Run, SelfTest, State, Summary, Trial,
+    Attempt, AttemptPart, Cause, CertificateUse, Dut, Results, Run, SelfTest, State, Summary, Transport,
+    Trial,
 };
 
 use super::bounds::unseen;
@@ -26,6 +27,28 @@ pub(crate) fn dut_name(results: &Results) -> String {
         (false, "") => format!("the server at {}", dut.address),
         (false, version) => version.to_owned(),
     }
+}
+
+/// How the queries were carried, and by which connections.
+pub(crate) fn transport(transport: &Transport) -> String {
+    let Transport { protocol, connections, queries_each, pipelined, idle_s, certificate, resumption } =
+        transport;
+    let mut parts =
+        vec![format!("{protocol}, {} at a time", plural(*connections, "connection", "connections"))];
+    if *queries_each > 0 {
+        parts.push(format!("{} each", plural(*queries_each as usize, "query", "queries")));
+    }
+    if !pipelined {
+        parts.push("one query at a time".to_owned());
+    }
+    parts.extend(idle_s.map(|idle_s| format!("closed when idle for {}", seconds(idle_s))));
+    if !certificate.is_empty() {
+        parts.push(format!("certificate {certificate}"));
+    }
+    if *resumption {
+        parts.push("sessions resumed".to_owned());
+    }
+    parts.join(", ")
 }
 
 /// What the self-test certifies, and on what grounds.

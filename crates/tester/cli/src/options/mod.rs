@@ -2,6 +2,7 @@
 
 mod io;
 mod load;
+mod transport;
 mod tsig;
 mod workload;
 
@@ -27,6 +28,7 @@ use authdns::ZoneConfig;
 use campaign::{Target, Tester};
 pub(crate) use io::{Io, IoArgs};
 use lab::observe::{allowed_cpus, listeners};
+pub(crate) use transport::TransportArgs;
 pub(crate) use workload::WorkloadArgs;
 
 /// What to ask, and what to expect.
@@ -100,6 +102,7 @@ impl QueryArgs {
         let timeout_ns = self.timeout_ns();
         Target {
             server,
+            streams: None,
             workload: WorkloadSpec {
                 names: self.names,
                 first_name: 0,

@@ -12,13 +12,14 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use engine::pacer::{Model, Schedule};
 
-use super::EXIT_UNFIT;
 use super::outputs::OutputArgs;
+use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::{Failure, outcome_code, print, print_json};
-use crate::options::{QueryArgs, TesterArgs, process, rate, seconds};
+use crate::options::{QueryArgs, TesterArgs, TransportArgs, process, rate, seconds};
 use attack::Attack;
 use campaign::{Progress, Status, Store, Target, Tester, TrialRun, reach};
 use lab::environment::Manifest;
+use measurer::transport::stream::{Protocol, StreamConfig};
 use report;
 use stand::{StandArgs, TrialSetup};
 
@@ -33,6 +34,8 @@ Examples:
       the queries of a file in dnsperf's format, at the random times of independent clients
   sextant trial --server '[::1]:53' --load closed:100 --duration 10
       as dnsperf measures: a closed loop, 100 queries outstanding
+  sextant trial --server '[::1]:853' --transport dot --connections 1000 --rate 20000
+      over TLS, by 1000 standing connections
   sextant trial --peer unbound --rate 5000 --duration 10
       a server that is started for it, with an AuthDNS and a lab
   sextant trial --peer dns64d --load experiments:16x2560
@@ -69,6 +72,8 @@ pub struct TrialArgs {
     #[command(flatten)]
     query: QueryArgs,
     #[command(flatten)]
+    transport: TransportArgs,
+    #[command(flatten)]
     tester: TesterArgs,
     #[command(flatten)]
     outputs: OutputArgs,
@@ -86,6 +91,24 @@ impl TrialArgs {
         self.stand.check()?;
         self.query.workload.rate_qps(self.rate)?;
         Ok(self.duration + RESIDUAL + AROUND)
+    }
+}
+
+impl TrialArgs {
+    /// Whether the other options go together with connections.
+    ///
+    /// # Errors
+    /// They do not.
+    fn check_streams(&self, streams: &StreamConfig) -> Result<(), Failure> {
+        let refused = match () {
+            () if self.stand.looped => "--looped: the AuthDNS is asked over UDP alone",
+            () if self.stand.peer.is_some() && streams.protocol != Protocol::Tcp => {
+                "--peer: a server that sextant starts has no certificate; start it yourself and use --server"
+            }
+            () if self.attack.is_some() => "--attack sends datagrams alone",
+            () => return Ok(()),
+        };
+        Err(Failure::new(EXIT_USAGE, format!("--transport {}: {refused}", streams.protocol)))
     }
 }
 
@@ -109,6 +132,10 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     let mut target = args.query.target(server, listen_ns);
     args.query.workload.apply(&args.query, &mut target)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
+    target.streams = args.transport.resolve(server, &args.tester)?;
+    if let Some(streams) = &target.streams {
+        args.check_streams(streams)?;
+    }
     args.query.workload.check_threads(tester.cpus.len())?;
     if args.server.is_some() {
         args.tester.meet(args.pid, &mut target, &mut tester);

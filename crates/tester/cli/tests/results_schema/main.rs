@@ -11,9 +11,9 @@ use std::path::Path;
 
 use record::identifiers::analyse;
 use record::{
-    Answers, Attempt, BackgroundQueries, Bottleneck, CertificateUse, Disturbance, Dut, Experiments, Fact,
-    FileQuestions, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation, Questions,
-    RateInterval, Results, Steadiness, Trial,
+    Answers, Attempt, BackgroundQueries, Bottleneck, CertificateUse, Connections, Disturbance, Dut,
+    Experiments, Fact, FileQuestions, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation,
+    Questions, RateInterval, Results, Steadiness, Transport, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -31,12 +31,18 @@ fn fixture(name: &str) -> Value {
     read(&format!("tests/fixtures/results-{name}.json"))
 }
 
+fn connections() -> Connections {
+    let transport = Transport { idle_s: Some(1.0), ..Transport::default() };
+    Connections { transport, ..Connections::default() }
+}
+
 /// A record in which every optional part is there.
 fn full() -> Results {
     let mut results: Results = serde_json::from_value(fixture("quick")).unwrap();
     results.observed = Some(analyse(&seen::queries(), 4000, Some(2000)));
     results.settings.goals = vec![Goal::default()];
     results.settings.listen_s = Some(2.0);
+    results.settings.transport = Some(connections().transport);
     results.settings.questions =
         Some(Questions { file: Some(FileQuestions::default()), ..Questions::default() });
     results.goals = vec![GoalSummary::default()];
@@ -69,6 +75,7 @@ fn full() -> Results {
         cause: Some(Bottleneck::default()),
         disturbances: vec![Disturbance::default()],
         beside: Some(BackgroundQueries::default()),
+        connections: Some(connections()),
         observation: Some(Observation {
             device_counters: BTreeMap::from([("link.rx_errors".to_owned(), 1)]),
             dut_sockets: Some(1),

@@ -61,10 +61,15 @@ impl Ids {
         // The newest place at the socket with these low bits: at most 65,535 before the last one.
         let newest =
             sent.checked_sub(1).and_then(|last| last.checked_sub(u64::from((last as u16).wrapping_sub(low))));
+        let number = self.numbers(socket);
+        std::iter::successors(newest, |at_socket| at_socket.checked_sub(1 << 16)).map(number)
+    }
+
+    /// The number within the lane of the n-th query of this socket, from 0.
+    pub(super) fn numbers(&self, socket: usize) -> impl Fn(u64) -> u64 + use<> {
         let (block, shift) = (self.block, self.block.trailing_zeros());
         let (round, offset) = (block * self.sent.len() as u64, socket as u64 * block);
-        std::iter::successors(newest, |at_socket| at_socket.checked_sub(1 << 16))
-            .map(move |at_socket| (at_socket >> shift) * round + offset + (at_socket & (block - 1)))
+        move |at_socket| (at_socket >> shift) * round + offset + (at_socket & (block - 1))
     }
 
     /// The socket and ID of query `own`; by division, for the rare case.

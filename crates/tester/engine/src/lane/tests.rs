@@ -10,7 +10,7 @@ use dns64::wire::{
 use proptest::prelude::*;
 use std::sync::Arc;
 
-const START: u64 = 1_000_000_000;
+pub(super) const START: u64 = 1_000_000_000;
 
 fn lane(rate_qps: u64, lane: u64, lanes: u64, sockets: u64) -> Lane {
     let schedule = Schedule::new(START, rate_qps, SECOND_NS);
@@ -20,7 +20,7 @@ fn lane(rate_qps: u64, lane: u64, lanes: u64, sockets: u64) -> Lane {
 }
 
 /// The right answer to a query.
-fn answer(query: &[u8]) -> Vec<u8> {
+pub(super) fn answer(query: &[u8]) -> Vec<u8> {
     let message = Message::parse(query).unwrap();
     let number = workload(0).number_of(query).unwrap();
     let mut buffer = [0; 512];
@@ -32,7 +32,7 @@ fn answer(query: &[u8]) -> Vec<u8> {
 }
 
 /// Sends everything due and returns (socket, query) pairs.
-fn send_all(lane: &mut Lane, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
+pub(super) fn send_all(lane: &mut Lane, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
     let mut sent = Vec::new();
     while let Some(batch) = lane.due(now_ns) {
         for _ in 0..batch.queries {
@@ -57,12 +57,12 @@ fn every_query_ends_in_exactly_one_class() {
             1 => lane.receive(due + 5, socket + 1, &reply),
             2 => lane.receive(due + 5, *socket, &[&[reply[0] ^ 1], &reply[1..]].concat()),
             3 => lane.receive(due + 5, *socket, &[&reply[..3], &[2], &reply[4..]].concat()),
-            4 => (),
+            4 => false,
             _ => {
-                lane.receive(due + 7_000_000, *socket, &reply);
-                lane.receive(due + 8_000_000, *socket, &reply);
+                assert!(lane.receive(due + 7_000_000, *socket, &reply));
+                lane.receive(due + 8_000_000, *socket, &reply)
             }
-        }
+        };
     }
     assert!(!lane.is_done(lane.listen_until_ns() - 1) && lane.is_done(lane.listen_until_ns()));
     let stats = lane.finish();
@@ -182,7 +182,7 @@ fn the_log_says_what_became_of_each() {
             0 => lane.receive(due + 5, *socket, &answer(query)),
             1 => lane.receive(due + 6, *socket, &response(query, 5)),
             _ => lane.receive(due + SECOND_NS, *socket, &answer(query)),
-        }
+        };
     }
     let stats = lane.finish();
     assert_eq!((stats.rcodes[0], stats.rcodes[5]), (7, 3));
@@ -314,7 +314,9 @@ fn an_experiment_ends_when_all_its_slots_have() {
 fn a_closed_loop_that_has_sent_everything_does_not_wait_for_its_time() {
     let mut lane = lane_with("experiments:256x1", Choice::Each, 2);
     let sent = send_all(&mut lane, START);
-    sent.iter().skip(1).for_each(|(socket, query)| lane.receive(START + 1000, *socket, &answer(query)));
+    sent.iter()
+        .skip(1)
+        .for_each(|(socket, query)| assert!(lane.receive(START + 1000, *socket, &answer(query))));
     assert_eq!(lane.listen_until_ns(), START + SECOND_NS);
     assert!(lane.due(START + SECOND_NS / 10 + 1).is_none() && !lane.is_done(START + SECOND_NS - 1));
     assert!(lane.is_done(START + SECOND_NS));
@@ -330,7 +332,7 @@ fn a_burst_is_remembered_as_a_whole() {
     let spec = LaneSpec { schedule, lane: 0, lanes: 1, sockets: 1, timeout_ns, listen_ns, log: false };
     let mut lane = Lane::new(spec, workload(0));
     let sent = send_all(&mut lane, START);
-    sent.iter().for_each(|(socket, query)| lane.receive(START + 1000, *socket, &answer(query)));
+    sent.iter().for_each(|(socket, query)| assert!(lane.receive(START + 1000, *socket, &answer(query))));
     let stats = lane.finish();
     assert_eq!((sent.len(), stats.valid, stats.late), (10_000, 10_000, 0));
 }

@@ -85,7 +85,7 @@ type Rule = fn(&Evidence<'_>, &Limits) -> Option<Finding>;
 
 /// The rules in the order in which a cause hides those after it: a Tester that could not send or receive,
 /// packets that no server saw, an AuthDNS that did not answer; then the server, the path, and other load.
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     tester::interrupted,
     tester::query_file,
     tester::unsent,
@@ -94,6 +94,7 @@ const RULES: [Rule; 19] = [
     tester::own_sockets,
     tester::wrong_queue,
     tester::own_device,
+    server::connections,
     server::kernel,
     server::auth_silent,
     server::auth_slow,

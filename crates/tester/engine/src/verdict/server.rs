@@ -15,6 +15,31 @@ fn excuses(cause: Cause, text: String) -> Finding {
     Finding { cause, weight: Weight::Excuses, text }
 }
 
+/// Queries that ended with their connections, or never had one.
+pub(super) fn connections(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    const PLACES: [(LossPlace, &str); 11] = [
+        (LossPlace::ConnectionRefused, "refused"),
+        (LossPlace::ConnectionUnreachable, "without a way to the server"),
+        (LossPlace::ConnectionTimedOut, "not ready within the timeout"),
+        (LossPlace::HandshakeFailed, "ended by a failed handshake"),
+        (LossPlace::ConnectionReset, "broken off"),
+        (LossPlace::ConnectionClosed, "closed by the server"),
+        (LossPlace::StreamReset, "with the stream reset"),
+        (LossPlace::GoAway, "told to go away"),
+        (LossPlace::HttpStatus, "answered by an HTTP status"),
+        (LossPlace::FlowControl, "full"),
+        (LossPlace::OwnConnectionLimit, "in use by earlier queries"),
+    ];
+    let lost = PLACES.iter().map(|(place, words)| (evidence.lost_at(std::slice::from_ref(place)), words));
+    let lost: Vec<_> = lost.filter(|(count, _)| *count > 0).collect();
+    let all: u64 = lost.iter().map(|(count, _)| count).sum();
+    (all > 0).then(|| {
+        let each: Vec<_> = lost.iter().map(|(count, words)| format!("{} {words}", grouped(*count))).collect();
+        let text = format!("{} queries were lost with their connections: {}", grouped(all), each.join(", "));
+        tells(Cause::Connections, text)
+    })
+}
+
 pub(super) fn kernel(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let softnet = evidence.seen().and_then(|seen| seen.softnet_drops).unwrap_or(0);
     let device = evidence.lost_at(&[LossPlace::OwnDeviceDrop]);
@@ -125,6 +150,10 @@ pub(super) fn dut_socket(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding>
 /// Datagrams that one side sent and the other never had, as far as the counters of both namespaces tell.
 pub(super) fn path(evidence: &Evidence<'_>, limits: &Limits) -> Option<Finding> {
     let (trial, seen) = (evidence.trial, evidence.seen()?);
+    if trial.connections.is_some() {
+        // The counters are those of datagrams.
+        return None;
+    }
     let (taken, sent) = (seen.dut_datagrams_in?, seen.dut_datagrams_out?);
     let (auth_queries, auth_answers) = (seen.auth_queries?, seen.auth_answers?);
     // A server past the stack counts neither; then nothing can be said.

@@ -2,6 +2,7 @@
 
 mod gso;
 mod source;
+pub mod stream;
 mod udp;
 pub mod xdp;
 
@@ -9,12 +10,16 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use engine::connections::{ConnectionStats, Fate};
 use sys::bpf;
 use sys::link::{self, PathError};
 use xdp::{XdpConfig, XdpDevice, XdpTransport};
 
+use crate::plan::Plan;
 pub use source::{PortRange, SourcePrefix, Sources};
+use stream::{PoolConfig, StreamConfig, StreamTransport};
 pub use udp::{UdpConfig, UdpTransport};
 
 /// What became of the queries of one call.
@@ -33,11 +38,16 @@ pub trait Transport {
     fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent;
 
     /// Hands over what has arrived, a bounded number: when it arrived (ns, `CLOCK_MONOTONIC`), at which
-    /// socket, and the octets. Returns how many there were.
+    /// socket, and the octets; `deliver` tells whether it was the first answer to a query. Returns how many
+    /// there were.
     ///
     /// # Errors
     /// Those that no later call can mend.
-    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize>;
+    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8]) -> bool) -> io::Result<usize>;
+
+    /// Hands over what became of queries beside their answers since the last call; of datagrams nothing is
+    /// known.
+    fn settle(&mut self, _tell: &mut dyn FnMut(Fate)) {}
 
     /// Sleeps until something arrives or the time, in ns, is over.
     ///
@@ -50,6 +60,11 @@ pub trait Transport {
 
     /// Its lane wants nothing more; others may, of what still comes in here.
     fn retire(&mut self) {}
+
+    /// What its connections did, at the end; `None` if it has none.
+    fn connections(&mut self) -> Option<ConnectionStats> {
+        None
+    }
 
     /// How often the network said that a query was not delivered (ICMP), so far.
     fn icmp_errors(&self) -> u64 {
@@ -152,15 +167,22 @@ pub enum Opener {
     },
     /// The program on the device.
     Xdp(Arc<XdpDevice>),
+    /// How connections are made, and the most that one thread may have.
+    Streams(StreamConfig, usize),
 }
 
 impl Opener {
-    /// Prepares a back-end for so many threads; `config` has the sockets of all of them.
+    /// Prepares the back-end of a plan for so many threads.
     ///
     /// # Errors
     /// The device cannot be used. [`Backend::Kernel`] has no transports.
-    pub fn new(backend: Backend, config: &UdpConfig, threads: usize) -> io::Result<Self> {
-        match backend {
+    pub fn new(plan: &Plan, threads: usize) -> io::Result<Self> {
+        let config = &plan.udp;
+        if let Some(streams) = &plan.streams {
+            let most = stream::connections_max(plan, streams) as usize;
+            return Ok(Self::Streams(streams.clone(), most.div_ceil(threads.max(1))));
+        }
+        match plan.backend {
             Backend::Udp => Ok(Self::Sockets { segmenting: false }),
             Backend::Gso { .. } => Ok(Self::Sockets { segmenting: true }),
             Backend::Xdp => {
@@ -176,9 +198,26 @@ impl Opener {
     ///
     /// # Errors
     /// Those of the back-end's own: sockets that cannot be opened or bound, no route to the server, a queue
-    /// in use.
-    pub fn open(&self, thread: usize, config: &UdpConfig) -> io::Result<AnyTransport> {
+    /// in use. Until `stop` is set, connections are opened.
+    pub fn open(
+        &self,
+        thread: usize,
+        (config, timeout_ns): (&UdpConfig, u64),
+        stop: &AtomicBool,
+    ) -> io::Result<AnyTransport> {
         match self {
+            Self::Streams(streams, connections_max) => {
+                let config = PoolConfig {
+                    streams: streams.clone(),
+                    server: config.server,
+                    clients: config.sockets,
+                    first_client: config.first_socket,
+                    sources: config.sources,
+                    timeout_ns,
+                    connections_max: *connections_max,
+                };
+                StreamTransport::new(config, stop).map(|pool| AnyTransport::Streams(Box::new(pool)))
+            }
             Self::Sockets { segmenting: false } => UdpTransport::new(config).map(AnyTransport::Udp),
             Self::Sockets { segmenting: true } => UdpTransport::segmenting(config).map(AnyTransport::Udp),
             Self::Xdp(device) => {
@@ -191,7 +230,7 @@ impl Opener {
     /// Answers so far that came to a queue whose ring was nobody's.
     pub fn wrong_queue(&self) -> u64 {
         match self {
-            Self::Sockets { .. } => 0,
+            Self::Sockets { .. } | Self::Streams(..) => 0,
             Self::Xdp(device) => device.answers().wrong_queue,
         }
     }
@@ -203,6 +242,8 @@ pub enum AnyTransport {
     Udp(UdpTransport),
     /// AF_XDP rings.
     Xdp(XdpTransport),
+    /// Connections.
+    Streams(Box<StreamTransport>),
 }
 
 impl Transport for AnyTransport {
@@ -210,20 +251,33 @@ impl Transport for AnyTransport {
         match self {
             Self::Udp(udp) => udp.send(socket, count, write),
             Self::Xdp(xdp) => xdp.send(socket, count, write),
+            Self::Streams(pool) => pool.send(socket, count, write),
         }
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
+    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8]) -> bool) -> io::Result<usize> {
         match self {
             Self::Udp(udp) => udp.receive(deliver),
             Self::Xdp(xdp) => xdp.receive(deliver),
+            Self::Streams(pool) => pool.receive(deliver),
         }
+    }
+
+    fn settle(&mut self, tell: &mut dyn FnMut(Fate)) {
+        if let Self::Streams(pool) = self {
+            pool.settle(tell);
+        }
+    }
+
+    fn connections(&mut self) -> Option<ConnectionStats> {
+        if let Self::Streams(pool) = self { pool.connections() } else { None }
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         match self {
             Self::Udp(udp) => udp.wait(timeout_ns),
             Self::Xdp(xdp) => xdp.wait(timeout_ns),
+            Self::Streams(pool) => pool.wait(timeout_ns),
         }
     }
 
@@ -231,6 +285,7 @@ impl Transport for AnyTransport {
         match self {
             Self::Udp(udp) => udp.drops(),
             Self::Xdp(xdp) => xdp.drops(),
+            Self::Streams(pool) => pool.drops(),
         }
     }
 
@@ -238,6 +293,7 @@ impl Transport for AnyTransport {
         match self {
             Self::Udp(udp) => udp.retire(),
             Self::Xdp(xdp) => xdp.retire(),
+            Self::Streams(pool) => pool.retire(),
         }
     }
 
@@ -245,6 +301,7 @@ impl Transport for AnyTransport {
         match self {
             Self::Udp(udp) => udp.icmp_errors(),
             Self::Xdp(xdp) => xdp.icmp_errors(),
+            Self::Streams(pool) => pool.icmp_errors(),
         }
     }
 
@@ -252,6 +309,7 @@ impl Transport for AnyTransport {
         match self {
             Self::Udp(udp) => udp.fallback(),
             Self::Xdp(xdp) => xdp.fallback(),
+            Self::Streams(pool) => pool.fallback(),
         }
     }
 }

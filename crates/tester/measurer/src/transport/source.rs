@@ -80,7 +80,7 @@ impl Sources {
 
     /// Every pair comes once in `pairs()` sockets: within the least common multiple of both numbers (address,
     /// port) differ while both count up, and after each the ports are moved by one.
-    fn of_socket(&self, n: usize, server: SocketAddr) -> SocketAddr {
+    pub(super) fn of_socket(&self, n: usize, server: SocketAddr) -> SocketAddr {
         let n = n as u64;
         let address = self.addresses.map_or(unspecified(server), |prefix| prefix.nth(n));
         let port = self.ports.map_or(0, |ports| {
@@ -151,7 +151,7 @@ const ARRIVES_WITHIN: Duration = Duration::from_millis(300);
 impl SourcePrefix {
     /// The number of addresses to use, at most 2^32: of a longer prefix than an address all but the first
     /// and, in IPv4, the last, which are no host's (RFC 4291 2.6.1, RFC 1122 3.2.1.3).
-    fn len(self) -> u64 {
+    pub(super) fn len(self) -> u64 {
         let bits = self.width() - self.length;
         match (bits, self.address) {
             (0, _) => 1,

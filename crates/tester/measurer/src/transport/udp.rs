@@ -113,7 +113,7 @@ impl Transport for UdpTransport {
         }
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
+    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8]) -> bool) -> io::Result<usize> {
         if self.poller.wait(&mut self.events, Some(Duration::ZERO))? == 0 {
             return Ok(0);
         }

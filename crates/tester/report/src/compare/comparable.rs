@@ -7,7 +7,7 @@ use record::{LoadModel, Results, Settings, State};
 use super::Named;
 use crate::clean::{printable, shortened};
 use crate::held::lost_at_or_below;
-use crate::words::ended_by_voids;
+use crate::words::{ended_by_voids, transport};
 use record::number::rate_of;
 
 /// Why two results cannot be compared.
@@ -107,12 +107,13 @@ const MACHINE: [(&str, &str); 6] = [
 ];
 
 /// Settings that move a rate without changing the question.
-fn conditions(settings: &Settings) -> [(&'static str, String); 8] {
+fn conditions(settings: &Settings) -> [(&'static str, String); 9] {
     [
         ("search", shown(settings.search.as_str())),
         ("trial length in s", settings.trial_s.to_string()),
         ("width in %", settings.width_pct.to_string()),
         ("I/O back-end", shown(&settings.io)),
+        ("transport", shown(&settings.transport.as_ref().map(transport).unwrap_or_default())),
         ("Measurer threads", settings.threads.to_string()),
         ("source ports", settings.source_ports.to_string()),
         ("path", shown(&settings.path)),

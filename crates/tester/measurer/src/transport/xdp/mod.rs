@@ -175,7 +175,7 @@ impl Transport for XdpTransport {
         }
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8])) -> io::Result<usize> {
+    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8]) -> bool) -> io::Result<usize> {
         if self.device.has_orphans() {
             self.rings.append(&mut self.device.take_orphans());
         }
@@ -214,7 +214,9 @@ impl Transport for XdpTransport {
                 mailbox.leave(post);
             }
             device.mailboxes[*lane].collect(incoming);
-            received += incoming.deliver(deliver);
+            received += incoming.deliver(&mut |at_ns, socket, octets| {
+                deliver(at_ns, socket, octets);
+            });
         }
         Ok(received)
     }

@@ -1,0 +1,193 @@
+//! Options of the transport: `--transport` and what connections are asked for.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use measurer::transport::stream::{Pin, Protocol, StreamConfig, Tls, TlsOptions, Trust};
+
+use super::{Io, TesterArgs, seconds};
+use crate::EXIT_USAGE;
+use crate::failure::Failure;
+
+/// How queries are carried.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Transport")]
+pub(crate) struct TransportArgs {
+    /// How queries are carried (see docs/transports.md)
+    #[arg(long, value_enum, default_value_t)]
+    transport: TransportArg,
+    /// Connections at a time, of all threads together, an equal share for each, at least one [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections: Option<u32>,
+    /// Queries of each connection, after which a new one takes its place; 0: without end [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
+    queries_per_connection: Option<u32>,
+    /// A connection has one query at a time; by default the next one does not wait for an answer
+    #[arg(long)]
+    one_at_a_time: bool,
+    /// Close connections that had no query for so long; the next query opens a new one [default: they stay]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    connection_idle: Option<Duration>,
+    /// Check the server's certificate against the authorities of this file (PEM) [default: it is not checked]
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Accept only this public key: its SHA-256 digest in base64 (as kdig's +tls-pin)
+    #[arg(long, value_name = "BASE64", conflicts_with = "tls_ca")]
+    tls_pin: Option<Pin>,
+    /// Name of the server in TLS [default: its address]
+    #[arg(long, value_name = "NAME")]
+    tls_name: Option<String>,
+    /// A client's next connection resumes the TLS session of its last one
+    #[arg(long)]
+    tls_resumption: bool,
+}
+
+/// `--transport`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum TransportArg {
+    /// Datagrams (RFC 1035).
+    #[default]
+    Udp,
+    /// TCP (RFC 7766).
+    Tcp,
+    /// DNS over TLS (RFC 7858).
+    Dot,
+}
+
+/// Connections where nothing is said.
+const CONNECTIONS: u32 = 16;
+
+impl TransportArgs {
+    /// The connections to ask `server` by; `None` for UDP.
+    ///
+    /// # Errors
+    /// Options that do not go together, authorities or a name that cannot be used.
+    pub fn resolve(&self, server: SocketAddr, tester: &TesterArgs) -> Result<Option<StreamConfig>, Failure> {
+        let protocol = match self.transport {
+            TransportArg::Udp => return self.check_udp().map(|()| None),
+            TransportArg::Tcp => Protocol::Tcp,
+            TransportArg::Dot => Protocol::Dot,
+        };
+        check_io(protocol, tester)?;
+        let tls = if protocol.has_tls() { Some(self.tls(protocol, server)?) } else { self.check_no_tls()? };
+        let threads = usize::from(tester.threads).max(tester.cpus.len()).max(1);
+        let connections = self.connections.unwrap_or(CONNECTIONS) as usize;
+        Ok(Some(StreamConfig {
+            protocol,
+            // Every thread has as many.
+            connections: (connections / threads).max(1) * threads,
+            queries_each: self.queries_per_connection.unwrap_or(0).into(),
+            pipelined: !self.one_at_a_time,
+            idle_ns: self.connection_idle.map(|idle| u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX)),
+            tls,
+        }))
+    }
+
+    fn tls(&self, protocol: Protocol, server: SocketAddr) -> Result<Tls, Failure> {
+        let trust = match (&self.tls_ca, self.tls_pin) {
+            (Some(file), _) => Trust::Authorities(file.clone()),
+            (None, Some(pin)) => Trust::Pinned(pin),
+            (None, None) => Trust::Anyone,
+        };
+        let options = TlsOptions { trust, name: self.tls_name.clone(), resumption: self.tls_resumption };
+        Tls::new(protocol, &options, server.ip()).map_err(|error| Failure::new(EXIT_USAGE, error))
+    }
+
+    fn check_no_tls(&self) -> Result<Option<Tls>, Failure> {
+        self.tls_option().map_or(Ok(None), |option| {
+            let message = format!("{option} is for --transport dot; tcp has no TLS");
+            Err(Failure::new(EXIT_USAGE, message))
+        })
+    }
+
+    fn check_udp(&self) -> Result<(), Failure> {
+        let given = [
+            (self.connections.is_some(), "--connections"),
+            (self.queries_per_connection.is_some(), "--queries-per-connection"),
+            (self.one_at_a_time, "--one-at-a-time"),
+            (self.connection_idle.is_some(), "--connection-idle"),
+        ];
+        let option = given.into_iter().find(|(given, _)| *given).map(|(_, option)| option);
+        option.or(self.tls_option()).map_or(Ok(()), |option| {
+            let message = format!("{option} is for connections; say --transport tcp or dot");
+            Err(Failure::new(EXIT_USAGE, message))
+        })
+    }
+
+    /// The first option that needs TLS.
+    fn tls_option(&self) -> Option<&'static str> {
+        let given = [
+            (self.tls_ca.is_some(), "--tls-ca"),
+            (self.tls_pin.is_some(), "--tls-pin"),
+            (self.tls_name.is_some(), "--tls-name"),
+            (self.tls_resumption, "--tls-resumption"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+    }
+}
+
+/// Whether options of datagrams were given.
+fn check_io(protocol: Protocol, tester: &TesterArgs) -> Result<(), Failure> {
+    let io = &tester.io;
+    let refused = match () {
+        () if !matches!(io.io, Io::Auto | Io::Udp) => "--io is for UDP; leave it out",
+        () if io.ports.is_some() => "--ports is for UDP; say --connections",
+        () if io.source_ports.is_some() => "connections take free ports; leave out --source-ports",
+        () if io.receive_buffer.is_some() => "--receive-buffer is for UDP; leave it out",
+        () => return Ok(()),
+    };
+    Err(Failure::new(EXIT_USAGE, format!("--transport {protocol}: {refused}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        transport: TransportArgs,
+        #[command(flatten)]
+        tester: TesterArgs,
+    }
+
+    fn resolved(options: &str) -> Result<Option<StreamConfig>, String> {
+        let words = std::iter::once("it").chain(options.split_ascii_whitespace());
+        let command = Command::try_parse_from(words).map_err(|error| error.to_string())?;
+        let server = "192.0.2.1:853".parse().unwrap();
+        command.transport.resolve(server, &command.tester).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn connections_are_shared_by_the_threads() {
+        assert!(resolved("").unwrap().is_none());
+        let streams =
+            resolved("--transport tcp --connections 10 --threads 3 --one-at-a-time").unwrap().unwrap();
+        assert_eq!((streams.connections, streams.queries_each, streams.pipelined), (9, 0, false));
+        let streams = resolved("--transport dot --queries-per-connection 10").unwrap().unwrap();
+        assert_eq!((streams.connections, streams.queries_each, streams.pipelined), (16, 10, true));
+        assert_eq!(streams.tls.unwrap().certificate(), "not checked");
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_are_named() {
+        for (options, reason) in [
+            ("--connections 3", "--connections is for connections; say --transport tcp or dot"),
+            ("--tls-resumption", "--tls-resumption is for connections"),
+            ("--transport tcp --tls-name x", "--tls-name is for --transport dot"),
+            ("--transport tcp --io xdp", "--transport tcp: --io is for UDP"),
+            ("--transport tcp --ports 3", "say --connections"),
+            ("--transport dot --source-ports 1-9", "leave out --source-ports"),
+            ("--transport dot --tls-ca /nowhere", "/nowhere: "),
+            ("--transport dot --tls-pin abc", "no SHA-256 digest"),
+            ("--transport doh3", "invalid value 'doh3'"),
+        ] {
+            let message = resolved(options).unwrap_err();
+            assert!(message.contains(reason), "'{reason}' is missing in: {message}");
+        }
+    }
+}

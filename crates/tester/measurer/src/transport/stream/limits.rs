@@ -1,0 +1,91 @@
+//! Whether so many connections can be had at all: open files, and ports.
+
+use std::fs;
+use std::io;
+
+use sys::process;
+
+use super::StreamConfig;
+use crate::plan::Plan;
+
+/// Open files besides the connections: pollers, an AuthDNS, the record.
+const FILES_BESIDE: u64 = 128;
+/// How long a port of a closed connection is not used again (TIME_WAIT), in seconds; and where the kernel
+/// may use it again earlier (`net.ipv4.tcp_tw_reuse`).
+const TIME_WAIT_S: f64 = 60.0;
+const TIME_WAIT_REUSE_S: f64 = 1.0;
+
+/// The most connections at a time: those of all clients, and those that wait for their last answers.
+pub(crate) fn connections_max(plan: &Plan, streams: &StreamConfig) -> u64 {
+    let clients = plan.udp.sockets as u64;
+    let timeout_s = plan.timeout_ns as f64 / 1e9;
+    let ending = opened_each_second(plan, streams).map_or(clients as f64, |each| each * timeout_s);
+    clients.saturating_add((ending.ceil() as u64).max(clients.min(1024)))
+}
+
+/// Connections that are opened in a second; `None` where nobody knows.
+fn opened_each_second(plan: &Plan, streams: &StreamConfig) -> Option<f64> {
+    match streams.queries_each {
+        0 => Some(0.0),
+        _ if plan.model.is_closed() => None,
+        each => Some(plan.rate_qps as f64 / each as f64),
+    }
+}
+
+/// Refuses what needs more open files or ports than there are.
+///
+/// # Errors
+/// How many are needed, how many there are, and what to do.
+pub(crate) fn check(plan: &Plan, streams: &StreamConfig) -> io::Result<()> {
+    let refuse = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    let clients = plan.udp.sockets;
+    let (files, needed) = (process::raise_file_limit(), connections_max(plan, streams) + FILES_BESIDE);
+    if needed > files {
+        return refuse(format!(
+            "{clients} connections need {needed} open files with those that are being closed, {files} are allowed: ask \
+             for fewer, or raise the limit with 'ulimit -n {needed}'"
+        ));
+    }
+    let needed = ports_needed(plan, streams);
+    let (first, last) = port_range();
+    let addresses = plan.udp.sources.addresses.map_or(1, |prefix| prefix.len());
+    let ports = u64::from(last - first) + 1;
+    if needed > ports.saturating_mul(addresses) {
+        let sources = needed.div_ceil(ports);
+        return refuse(format!(
+            "the connections need {needed} ports with those that the kernel keeps after their end, and \
+             net.ipv4.ip_local_port_range {first}-{last} has {ports} for each of {addresses} source addresses: use --source \
+             with a prefix of at least {sources} addresses, or fewer new connections"
+        ));
+    }
+    Ok(())
+}
+
+/// Ports that are in use or kept after the end of a connection, at most.
+fn ports_needed(plan: &Plan, streams: &StreamConfig) -> u64 {
+    let kept_s = match sysctl("tcp_tw_reuse").as_deref() {
+        Some("1") => TIME_WAIT_REUSE_S,
+        Some("2") if plan.udp.server.ip().is_loopback() => TIME_WAIT_REUSE_S,
+        _ => TIME_WAIT_S,
+    };
+    let length_s = plan.duration_ns as f64 / 1e9;
+    let opened = opened_each_second(plan, streams).unwrap_or(0.0) * kept_s.min(length_s);
+    (plan.udp.sockets as u64).saturating_add(opened.ceil() as u64)
+}
+
+/// The ports that the kernel takes for connections.
+fn port_range() -> (u16, u16) {
+    let range = sysctl("ip_local_port_range").unwrap_or_default();
+    let mut ports = range.split_ascii_whitespace().map(str::parse);
+    match (ports.next(), ports.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
+        // The kernel's default.
+        _ => (32_768, 60_999),
+    }
+}
+
+/// A setting of the network namespace.
+fn sysctl(name: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+    Some(text.trim().to_owned())
+}

@@ -1,0 +1,329 @@
+//! The connections of a thread: which client has which, what they send, and how they end.
+
+mod events;
+mod opening;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use engine::connections::{Breakdown, ConnectionStats, Fate};
+use rustls::ClientConfig;
+use sys::clock;
+use sys::poll::{Events, Poller};
+
+use super::PoolConfig;
+use super::connection::{Connection, Queued};
+use super::link::{End, Scratch, Waiting};
+use crate::transport::{Sent, Transport};
+
+/// A query is never longer than this.
+const QUERY_OCTETS_MAX: usize = 4096;
+/// The most events of one call.
+const EVENTS_MAX: usize = 1024;
+/// Idle connections are looked for as often as this share of their time.
+const SWEEPS_IN_IDLE_TIME: u64 = 8;
+
+/// The connections of one of the Measurer's threads.
+pub struct StreamTransport {
+    config: PoolConfig,
+    clients: Vec<Client>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    poller: Poller,
+    events: Events,
+    /// When to look at a connection again, by its token; all wait for equally long.
+    timers: VecDeque<(u64, u64)>,
+    swept_ns: u64,
+    scratch: Scratch,
+    query: Box<[u8]>,
+    fates: Vec<Fate>,
+    stats: ConnectionStats,
+    /// Before the first query is due.
+    before: bool,
+}
+
+/// One of the clients whose queries these are.
+struct Client {
+    /// The slot of its connection.
+    current: Option<usize>,
+    /// The place of its next query.
+    next: u64,
+    /// How many queries its next connection may have.
+    queries: u64,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// Room for a connection.
+#[derive(Default)]
+struct Slot {
+    connection: Option<Box<Connection>>,
+    /// How many it has had: tells late events from those of the present one.
+    generation: u32,
+}
+
+impl StreamTransport {
+    /// Opens the connections of all clients, as far as the server allows.
+    ///
+    /// # Errors
+    /// There is no epoll instance. What the server does is no error.
+    pub(crate) fn new(config: PoolConfig, stop: &AtomicBool) -> io::Result<Self> {
+        let mut transport = Self::unopened(config)?;
+        transport.open_all(stop)?;
+        transport.before = false;
+        Ok(transport)
+    }
+
+    /// The same without any connection yet.
+    pub(super) fn unopened(config: PoolConfig) -> io::Result<Self> {
+        let tls = config.streams.tls.as_ref();
+        let clients = (0..config.clients).map(|client| Client {
+            current: None,
+            next: 0,
+            queries: first_life(config.first_client + client, config.streams.queries_each),
+            tls: tls.map(super::Tls::of_client),
+        });
+        Ok(Self {
+            clients: clients.collect(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            poller: Poller::new()?,
+            events: Events::with_capacity(config.clients.clamp(16, EVENTS_MAX)),
+            timers: VecDeque::new(),
+            swept_ns: 0,
+            scratch: Scratch::new(),
+            query: vec![0; QUERY_OCTETS_MAX].into_boxed_slice(),
+            fates: Vec::new(),
+            stats: ConnectionStats::default(),
+            before: true,
+            config,
+        })
+    }
+
+    /// What became of the connections so far.
+    pub(super) fn stats(&self) -> &ConnectionStats {
+        &self.stats
+    }
+
+    /// Hands a query over to the client's connection, which is opened if there is none.
+    fn hand_over(&mut self, client: usize, length: usize, now_ns: u64) -> Option<usize> {
+        let place = self.clients[client].next;
+        let current = self.current(client, now_ns);
+        self.clients[client].next += 1;
+        let slot = match current {
+            Ok(slot) => slot,
+            Err(end) => {
+                self.stats.note_failed(end.why, end.reason);
+                self.lose(client, place, end.why, now_ns);
+                return None;
+            }
+        };
+        let pipelined = self.config.streams.pipelined;
+        let connection = self.slots[slot].connection.as_deref_mut()?;
+        (connection.next, connection.left) = (place + 1, connection.left.saturating_sub(1));
+        if connection.left == 0 {
+            self.clients[client].current = None;
+        }
+        let free = connection.queue.is_empty() && (pipelined || connection.outstanding == 0);
+        let leaves = free && connection.link.has_room();
+        if leaves {
+            connection.link.push(&self.query[..length], &mut self.scratch);
+            connection.leaving = connection.next;
+            connection.outstanding += 1;
+            connection.used_ns = now_ns;
+        } else {
+            let octets = self.query[..length].into();
+            connection.queue.push_back(Queued { place, since_ns: now_ns, octets });
+        }
+        if !leaves || connection.left == 0 || !pipelined {
+            self.look_again(slot, now_ns);
+        }
+        Some(slot)
+    }
+
+    /// A query that will never leave.
+    fn lose(&mut self, client: usize, place: u64, why: Breakdown, at_ns: u64) {
+        self.fates.push(Fate::Lost { client, places: place..place + 1, left_before: 0, at_ns, why });
+    }
+
+    /// The connection is to be looked at when a timeout has passed.
+    fn look_again(&mut self, slot: usize, now_ns: u64) {
+        let token = self.token(slot);
+        // Connections that get many queries at once need not be looked at for each of them.
+        if self.timers.back().is_none_or(|&(_, last)| last != token)
+            || self.timers.back().is_some_and(|&(at_ns, _)| at_ns < now_ns + self.config.timeout_ns)
+        {
+            self.timers.push_back((now_ns + self.config.timeout_ns + 1, token));
+        }
+    }
+
+    fn token(&self, slot: usize) -> u64 {
+        u64::from(self.slots[slot].generation) << 32 | slot as u64
+    }
+
+    /// Sends what the connection was handed, in one write.
+    fn flush(&mut self, slot: usize, queries: u64, now_ns: u64) {
+        if queries > 1 {
+            self.stats.joined += queries;
+        }
+        let token = self.token(slot);
+        let Some(connection) = self.slots[slot].connection.as_deref_mut() else {
+            return self.scratch.plain.clear();
+        };
+        let waiting = Waiting { poller: &self.poller, token };
+        if let Err(end) = connection.link.flush(&mut self.scratch, waiting) {
+            self.end(slot, end, now_ns);
+        }
+    }
+
+    /// Lets queries leave that had to wait for the connection.
+    fn pump(&mut self, slot: usize, now_ns: u64) {
+        let Some(connection) = self.slots[slot].connection.as_deref_mut() else { return };
+        let mut sent = 0;
+        while (self.config.streams.pipelined || connection.outstanding == 0) && connection.link.has_room() {
+            let Some(queued) = connection.queue.pop_front() else { break };
+            let waited_ns = now_ns.saturating_sub(queued.since_ns);
+            self.stats.waiting_ns.saturating_record(waited_ns);
+            self.fates.push(Fate::Left { client: connection.client, place: queued.place, waited_ns });
+            connection.link.push(&queued.octets, &mut self.scratch);
+            connection.leaving = queued.place + 1;
+            connection.outstanding += 1;
+            connection.used_ns = now_ns;
+            sent += 1;
+        }
+        if sent > 0 {
+            self.look_again(slot, now_ns);
+            self.flush(slot, sent, now_ns);
+        }
+    }
+
+    /// A connection is over: its queries without an answer will have none.
+    fn end(&mut self, slot: usize, end: End, now_ns: u64) {
+        let Some(connection) = self.slots[slot].connection.take() else { return };
+        let Connection { client, ready, first, leaving, next, .. } = *connection;
+        if !ready {
+            self.stats.note_failed(end.why, end.reason);
+        } else {
+            self.stats.closed_by_server += 1;
+        }
+        if next > first {
+            self.fates.push(Fate::Lost {
+                client,
+                places: first..next,
+                left_before: leaving,
+                at_ns: now_ns,
+                why: end.why,
+            });
+        }
+        self.vacate(slot, client);
+    }
+
+    /// The Tester closes a connection of which nothing is waited for.
+    fn close(&mut self, slot: usize) {
+        let Some(mut connection) = self.slots[slot].connection.take() else { return };
+        connection.link.close(&mut self.scratch);
+        self.vacate(slot, connection.client);
+    }
+
+    fn vacate(&mut self, slot: usize, client: usize) {
+        self.slots[slot].generation = self.slots[slot].generation.wrapping_add(1);
+        self.free.push(slot);
+        if self.clients[client].current == Some(slot) {
+            self.clients[client].current = None;
+        }
+    }
+}
+
+/// How many queries the first connection of a client may have: fewer than the later ones, each client another
+/// number, so that connections end and begin evenly from the first moment on.
+fn first_life(client: usize, queries_each: u64) -> u64 {
+    /// 2^64 divided by the golden ratio: multiples of it, modulo 2^64, lie evenly however many there are.
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    match queries_each {
+        0 => u64::MAX,
+        each => {
+            let place = (client as u64).wrapping_mul(GOLDEN);
+            1 + (u128::from(place) * u128::from(each) >> 64) as u64
+        }
+    }
+}
+
+impl Transport for StreamTransport {
+    fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent {
+        let now_ns = clock::monotonic_ns();
+        let mut sent = Sent::default();
+        let (mut last, mut together) = (None, 0);
+        for _ in 0..count {
+            let length = write(&mut self.query);
+            if length == 0 {
+                self.clients[socket].next += 1;
+                sent.failed += 1;
+                sent.error = Some(crate::transport::too_long(QUERY_OCTETS_MAX));
+                continue;
+            }
+            // Its queries leave before another connection is touched: they share the room of all.
+            if let Some(slot) = last.filter(|_| self.clients[socket].current != last) {
+                self.flush(slot, std::mem::take(&mut together), now_ns);
+                last = None;
+            }
+            let staged = self.scratch.plain.len();
+            let slot = self.hand_over(socket, length, now_ns);
+            if self.scratch.plain.len() > staged {
+                together += 1;
+            }
+            last = slot.or(last);
+        }
+        if let Some(slot) = last {
+            self.flush(slot, together, now_ns);
+        }
+        sent
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(u64, usize, &[u8]) -> bool) -> io::Result<usize> {
+        self.turn(Duration::ZERO, deliver)
+    }
+
+    fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
+        let now_ns = clock::monotonic_ns();
+        let timer_ns = self.timers.front().map_or(u64::MAX, |&(at_ns, _)| at_ns.saturating_sub(now_ns));
+        let timeout = Duration::from_nanos(timeout_ns.min(timer_ns));
+        self.poller.wait(&mut self.events, Some(timeout)).map(drop)
+    }
+
+    fn settle(&mut self, tell: &mut dyn FnMut(Fate)) {
+        self.fates.drain(..).for_each(tell);
+    }
+
+    fn drops(&self) -> u64 {
+        0
+    }
+
+    fn retire(&mut self) {
+        self.give_up_queues(clock::monotonic_ns());
+        (0..self.slots.len()).for_each(|slot| self.close(slot));
+    }
+
+    fn connections(&mut self) -> Option<ConnectionStats> {
+        Some(std::mem::take(&mut self.stats))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_life;
+
+    #[test]
+    fn first_connections_end_evenly() {
+        let lives: Vec<u64> = (0..1000).map(|client| first_life(client, 10)).collect();
+        for life in 1..=10 {
+            let clients = lives.iter().filter(|&&other| other == life).count();
+            assert!((95..=105).contains(&clients), "{clients} live for {life}");
+        }
+        // Not only of all, but of any that follow one another.
+        assert!(lives.windows(20).all(|some| some.iter().filter(|&&life| life == 1).count() <= 4));
+        assert_eq!(first_life(7, 0), u64::MAX);
+        assert_eq!(first_life(7, 1), 1);
+    }
+}

@@ -1,0 +1,92 @@
+//! How connections begin.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use engine::connections::Breakdown;
+use sys::clock;
+
+use super::{Slot, StreamTransport};
+use crate::transport::stream::connection::Connection;
+use crate::transport::stream::link::{End, Link, Waiting};
+use crate::transport::stream::tcp::TcpLink;
+
+/// So many connections are begun at once before the first query is due: fewer than servers let wait.
+const OPENING_MAX: usize = 32;
+/// How long one look at them waits.
+const LOOK: Duration = Duration::from_millis(5);
+
+impl StreamTransport {
+    /// The slot of the client's connection; a new one is begun if there is none.
+    pub(super) fn current(&mut self, client: usize, now_ns: u64) -> Result<usize, End> {
+        match self.clients[client].current {
+            Some(slot) => Ok(slot),
+            None => self.open(client, now_ns),
+        }
+    }
+
+    /// Begins a connection.
+    fn open(&mut self, client: usize, now_ns: u64) -> Result<usize, End> {
+        let slot = match self.free.last() {
+            Some(&slot) => slot,
+            None if self.slots.len() >= self.config.connections_max => return Err(Breakdown::OwnLimit.into()),
+            None => {
+                self.slots.push(Slot::default());
+                self.free.push(self.slots.len() - 1);
+                self.slots.len() - 1
+            }
+        };
+        let waiting = Waiting { poller: &self.poller, token: self.token(slot) };
+        let tls = self.clients[client].tls.clone().zip(self.config.streams.tls.as_ref());
+        let tls = tls.map(|(config, tls)| (config, tls.name.clone()));
+        let link = TcpLink::open(self.config.server, self.source(client), tls, (waiting, now_ns))?;
+        self.free.pop();
+        let of_client = &mut self.clients[client];
+        let each = match self.config.streams.queries_each {
+            0 => u64::MAX,
+            each => each,
+        };
+        let queries = std::mem::replace(&mut of_client.queries, each);
+        of_client.current = Some(slot);
+        let connection = Connection::new(Link::Tcp(link), (client, of_client.next, queries), now_ns);
+        self.slots[slot].connection = Some(Box::new(connection));
+        self.look_again(slot, now_ns);
+        Ok(slot)
+    }
+
+    /// Where the client asks from; `None`: where the kernel chooses.
+    fn source(&self, client: usize) -> Option<IpAddr> {
+        let sources = &self.config.sources;
+        sources
+            .addresses
+            .map(|_| sources.of_socket(self.config.first_client + client, self.config.server).ip())
+    }
+
+    /// Opens the connections of all clients. After the first one that fails the others are left for the
+    /// queries: a server that takes no more would keep the trial from its beginning.
+    pub(super) fn open_all(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut next = 0;
+        loop {
+            let opening = self.opening();
+            let failed = self.stats.failed.values().sum::<u64>() > 0 || stop.load(Ordering::Relaxed);
+            if opening == 0 && (next == self.clients.len() || failed) {
+                return Ok(());
+            }
+            let more = if failed { 0 } else { OPENING_MAX.saturating_sub(opening) };
+            for client in next..self.clients.len().min(next + more) {
+                if let Err(end) = self.current(client, clock::monotonic_ns()) {
+                    self.stats.note_failed(end.why, end.reason);
+                }
+                next = client + 1;
+            }
+            self.turn(LOOK, &mut |_, _, _| false)?;
+        }
+    }
+
+    /// Connections that are not ready yet.
+    pub(super) fn opening(&self) -> usize {
+        self.slots.iter().filter_map(|slot| slot.connection.as_ref()).filter(|one| !one.ready).count()
+    }
+}

@@ -1,0 +1,62 @@
+//! The connections of a trial whose queries are not carried in UDP datagrams.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::Latency;
+use crate::terms::LossPlace;
+
+/// How queries are carried, and what was asked of the connections.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Transport {
+    /// `tcp` or `dot`.
+    pub protocol: String,
+    /// Connections at a time, of all threads together.
+    pub connections: usize,
+    /// Queries of each connection, after which a new one takes its place; 0: without end.
+    pub queries_each: u64,
+    /// Several queries of a connection may wait for their answers; otherwise one at a time.
+    pub pipelined: bool,
+    /// A connection without a query for so long is closed, in seconds; absent: it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_s: Option<f64>,
+    /// How the certificate was checked: `not checked`, `checked against FILE for NAME`, `pinned`; empty
+    /// without TLS.
+    #[serde(default)]
+    pub certificate: String,
+    /// A client's next connection resumes the session of its last one, where the server allows it.
+    #[serde(default)]
+    pub resumption: bool,
+}
+
+/// What became of the connections of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// How they were used.
+    pub transport: Transport,
+    /// Connections that were ready for queries at some time; those before the first query are among them.
+    pub opened: u64,
+    /// Of these, opened after the first query was due.
+    pub opened_in_trial: u64,
+    /// Of those opened: handshakes that resumed a session.
+    pub resumed: u64,
+    /// Attempts without a connection, by what ended them.
+    pub failed: BTreeMap<LossPlace, u64>,
+    /// Why handshakes failed, in the words of the TLS library, for example an alert.
+    pub handshake_failures: BTreeMap<String, u64>,
+    /// Connections that the server closed or broke off, with or without a query that waited.
+    pub closed_by_server: u64,
+    /// Queries that left in one write together with others, because they were due together or the connection
+    /// was behind.
+    pub joined: u64,
+    /// From the moment at which a query was handed over to its leaving, of queries that had to wait for their
+    /// connection, in ns.
+    pub waiting_ns: Latency,
+    /// How many had to wait.
+    pub waited: u64,
+    /// From the first packet to the connection of the transport layer (TCP), in ns.
+    pub connect_ns: Latency,
+    /// From there to the end of the handshake of TLS, and of QUIC from the first packet, in ns.
+    pub handshake_ns: Latency,
+}

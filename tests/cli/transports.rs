@@ -1,0 +1,200 @@
+//! `sextant trial` and `search` over connections: against dns64d, the AuthDNS and NSD, whose own counts agree.
+
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use record::{LossPlace, Outcome, Results, Trial};
+
+use super::running::{Background, alone, auth, sextant, stderr};
+
+/// The name in the certificates.
+const NAME: &str = "dns.test";
+
+/// A certificate and its key in this directory.
+fn certificate(directory: &Path) {
+    let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
+    std::fs::write(directory.join("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(directory.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("[::1]:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A trial of 1000 q/s for a second.
+fn tried(server: &str, options: &[&str]) -> Trial {
+    let fixed = ["trial", "--server", server, "--rate", "1000", "--duration", "1", "--json"];
+    let output = sextant(&[&fixed, options].concat());
+    let trial: Trial =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    assert_eq!(trial.sent, trial.answered + trial.lost);
+    assert_eq!(trial.losses.values().sum::<u64>(), trial.scheduled - trial.valid);
+    trial
+}
+
+/// Every query has an answer; on a busy machine some may be late.
+fn is_answered(trial: &Trial) {
+    assert_eq!((trial.scheduled, trial.answered, trial.invalid), (1000, 1000, 0), "{:?}", trial.losses);
+    assert!(trial.outcome == Outcome::Pass || trial.void.is_some() || trial.late > 0, "{:?}", trial.cause);
+}
+
+#[test]
+fn the_authdns_answers_over_tcp_and_a_search_finds_its_rate() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let trial =
+        tried(&server, &["--transport", "tcp", "--connections", "10", "--queries-per-connection", "20"]);
+    is_answered(&trial);
+    let seen = trial.connections.unwrap();
+    assert_eq!((seen.transport.protocol.as_str(), seen.transport.queries_each), ("tcp", 20));
+    assert!((50..=60).contains(&seen.opened), "{}", seen.opened);
+    assert_eq!((trial.io.as_str(), seen.closed_by_server), ("tcp", 0));
+
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("record");
+    let search =
+        ["search", "--server", &server, "--transport", "tcp", "--search", "fixed", "--max-rate", "500"];
+    let short = ["--duration", "0.5", "--repetitions", "1", "--out", out.to_str().unwrap()];
+    let output = sextant(&[&search[..], &short].concat());
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let results: Results =
+        serde_json::from_str(&std::fs::read_to_string(out.join("results.json")).unwrap()).unwrap();
+    assert_eq!(results.settings.transport.unwrap().connections, 16);
+    assert_eq!(results.runs[0].trials[0].connections.as_ref().unwrap().transport.protocol, "tcp");
+}
+
+#[test]
+fn dns64d_answers_over_tls_and_its_certificate_is_checked() {
+    let _alone = alone();
+    let (_auth, upstream) = auth();
+    let base = tempfile::tempdir().unwrap();
+    certificate(base.path());
+    let (port, config, path) = (free_port(), base.path().join("dns64d.toml"), base.path().display());
+    let text = format!(
+        "listen = ['tls://[::1]:{port}']\nupstreams = ['{upstream}']\nprefixes = ['2001:db8:64::/96']\n\
+         [tls]\ncertificate = '{path}/cert.pem'\nkey = '{path}/key.pem'\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut dns64d = Command::new(env!("CARGO_BIN_EXE_dns64d"));
+    dns64d.arg("--config").arg(&config);
+    let (_dns64d, _) = Background::start(dns64d, "event=ready");
+    let (server, authority) = (format!("[::1]:{port}"), format!("{path}/cert.pem"));
+    let dot = ["--transport", "dot", "--connections", "8", "--tls-name", NAME];
+    let trial = tried(&server, &[&dot[..], &["--tls-ca", &authority]].concat());
+    is_answered(&trial);
+    let seen = trial.connections.unwrap();
+    assert_eq!((seen.opened, seen.opened_in_trial), (8, 0));
+    assert_eq!(seen.transport.certificate, format!("checked against {authority} for {NAME}"));
+    assert!(seen.handshake_ns.max > 0 && seen.connect_ns.max > 0);
+
+    let resumed =
+        tried(&server, &[&dot[..], &["--tls-resumption", "--queries-per-connection", "25"]].concat());
+    is_answered(&resumed);
+    let seen = resumed.connections.unwrap();
+    assert_eq!(seen.resumed, seen.opened_in_trial);
+
+    let wrong = ["trial", "--server", &server, "--rate", "10", "--tls-ca", &authority, "--transport", "dot"];
+    let output = sextant(&[&wrong[..], &["--tls-name", "elsewhere.test"]].concat());
+    let said = stderr(&output);
+    assert_eq!((output.status.code(), said.trim_end().lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("the handshake with") && said.contains("not valid for name"), "{said}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_in_one_line() {
+    let server = format!("[::1]:{}", free_port());
+    let output = sextant(&["trial", "--server", &server, "--rate", "10", "--transport", "tcp"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing listens at") && said.contains("for TCP"), "{said}");
+    for (options, reason) in [
+        ("--looped --transport tcp", "asked over UDP alone"),
+        ("--peer unbound --transport dot", "has no certificate"),
+        ("--server [::1]:9 --transport tcp --attack 10", "--attack sends datagrams"),
+    ] {
+        let words = ["trial", "--rate", "10"].into_iter().chain(options.split(' '));
+        let output = sextant(&words.collect::<Vec<_>>());
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains(reason), "{said}");
+    }
+}
+
+/// NSD with a zone that has a AAAA for every name, over TCP and TLS, and its control socket.
+struct Nsd {
+    _running: Running,
+    directory: tempfile::TempDir,
+    tcp: String,
+    tls: String,
+}
+
+/// A process that ends with the test.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Nsd {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().display();
+        certificate(directory.path());
+        let (port, tls_port) = (free_port(), free_port());
+        let zone = "$TTL 60\n@ SOA ns.dns64perf.test. admin.dns64perf.test. 1 60 60 60 60\n@ NS ns.dns64perf.test.\n\
+                    ns A 192.0.2.1\n* AAAA 2001:db8::1\n";
+        std::fs::write(directory.path().join("zone"), zone).unwrap();
+        let config = format!(
+            "server:\n ip-address: 127.0.0.1@{port}\n ip-address: 127.0.0.1@{tls_port}\n server-count: 1\n \
+             username: \"\"\n chroot: \"\"\n database: \"\"\n zonesdir: \"{path}\"\n pidfile: \"{path}/pid\"\n \
+             xfrdfile: \"{path}/xfrd\"\n xfrdir: \"{path}\"\n zonelistfile: \"{path}/list\"\n cookie-secret-file: \"\"\n \
+             tls-service-key: \"{path}/key.pem\"\n tls-service-pem: \"{path}/cert.pem\"\n tls-port: {tls_port}\n \
+             rrl-ratelimit: 0\nremote-control:\n control-enable: yes\n control-interface: {path}/control\n\
+             zone:\n name: dns64perf.test\n zonefile: zone\n"
+        );
+        std::fs::write(directory.path().join("nsd.conf"), config).unwrap();
+        let mut command = Command::new("nsd");
+        command.arg("-d").arg("-c").arg(directory.path().join("nsd.conf"));
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdout(Stdio::null()).stderr(Stdio::null());
+        let running = Running(command.spawn().unwrap());
+        let (tcp, tls) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{tls_port}"));
+        let until = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(&tls).is_err() {
+            assert!(Instant::now() < until, "NSD does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { _running: running, directory, tcp, tls }
+    }
+
+    /// One of its counters.
+    fn count(&self, counter: &str) -> u64 {
+        let mut control = Command::new("nsd-control");
+        control.arg("-c").arg(self.directory.path().join("nsd.conf")).arg("stats_noreset");
+        let output = control.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{counter}=")));
+        line.unwrap_or_else(|| panic!("{counter} in {text}")).parse().unwrap()
+    }
+}
+
+#[test]
+fn nsd_counts_the_same_queries() {
+    if !testing::has_program("nsd", "nsd") {
+        return;
+    }
+    let _alone = alone();
+    let nsd = Nsd::start();
+    for (server, transport, counter) in [(&nsd.tcp, "tcp", "num.tcp"), (&nsd.tls, "dot", "num.tls")] {
+        let before = nsd.count(counter);
+        let options = ["--transport", transport, "--validity", "response", "--queries-per-connection", "50"];
+        let trial = tried(server, &options);
+        is_answered(&trial);
+        assert!(!trial.losses.contains_key(&LossPlace::ConnectionReset), "{:?}", trial.losses);
+        // One more asked whether the server is there.
+        assert_eq!(nsd.count(counter) - before, trial.sent + 1, "{transport}");
+    }
+}
