@@ -1,4 +1,4 @@
-//! `sextant trial` and `search` over connections: against dns64d, the AuthDNS and NSD, whose own counts agree.
+//! `sextant trial` and `search` over connections: against dns64d, the AuthDNS and NSD, whose counts agree.
 
 use std::net::TcpStream;
 use std::path::Path;
