@@ -1,4 +1,5 @@
-//! `sextant trial` and `search` over connections: against dns64d, the AuthDNS and NSD, whose counts agree.
+//! `sextant trial` and `search` over connections: against dns64d, the AuthDNS and NSD, whose own counts
+//! agree.
 
 use std::net::TcpStream;
 use std::path::Path;

@@ -8,7 +8,7 @@ use record::{Connections, LossPlace};
 
 use crate::stats::{histogram, summarize};
 
-/// Why a connection or one of its streams brought no answer.
+/// Why a connection brought no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breakdown {
     /// The server refused the connection.
@@ -21,15 +21,9 @@ pub enum Breakdown {
     Reset,
     /// The server closed the connection.
     Closed,
-    /// The handshake of TLS or QUIC failed.
+    /// The handshake of TLS failed.
     Handshake,
-    /// The server ended the stream.
-    StreamReset,
-    /// The server takes no more queries by this connection.
-    GoAway,
-    /// An HTTP status other than 2xx.
-    HttpStatus,
-    /// The connection took no more octets or streams within the timeout.
+    /// The connection took no more octets within the timeout.
     FlowControl,
     /// All connections that the Tester may have were in use.
     OwnLimit,
@@ -45,9 +39,6 @@ impl Breakdown {
             Self::Reset => LossPlace::ConnectionReset,
             Self::Closed => LossPlace::ConnectionClosed,
             Self::Handshake => LossPlace::HandshakeFailed,
-            Self::StreamReset => LossPlace::StreamReset,
-            Self::GoAway => LossPlace::GoAway,
-            Self::HttpStatus => LossPlace::HttpStatus,
             Self::FlowControl => LossPlace::FlowControl,
             Self::OwnLimit => LossPlace::OwnConnectionLimit,
         }

@@ -57,6 +57,6 @@ pub struct Connections {
     pub waited: u64,
     /// From the first packet to the connection of the transport layer (TCP), in ns.
     pub connect_ns: Latency,
-    /// From there to the end of the handshake of TLS, and of QUIC from the first packet, in ns.
+    /// From there to the end of the handshake of TLS, in ns.
     pub handshake_ns: Latency,
 }

@@ -223,15 +223,9 @@ terms! {
         ConnectionReset = "connection_reset",
         /// The server closed the connection before it answered.
         ConnectionClosed = "connection_closed",
-        /// The handshake of TLS or QUIC failed.
+        /// The handshake of TLS failed.
         HandshakeFailed = "handshake_failed",
-        /// The server ended the stream of the query without an answer.
-        StreamReset = "stream_reset",
-        /// The server said that it takes no more queries by this connection (HTTP/2 GOAWAY).
-        GoAway = "goaway",
-        /// The server answered with an HTTP status other than 2xx.
-        HttpStatus = "http_status",
-        /// Never sent, because the connection took no more: the server did not read, or allowed no stream.
+        /// Never sent, because the connection took no more: the server did not read.
         FlowControl = "flow_control",
         /// Never sent, because all connections that the Tester may have were in use.
         OwnConnectionLimit = "own_connection_limit",

@@ -17,16 +17,13 @@ fn excuses(cause: Cause, text: String) -> Finding {
 
 /// Queries that ended with their connections, or never had one.
 pub(super) fn connections(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
-    const PLACES: [(LossPlace, &str); 11] = [
+    const PLACES: [(LossPlace, &str); 8] = [
         (LossPlace::ConnectionRefused, "refused"),
         (LossPlace::ConnectionUnreachable, "without a way to the server"),
         (LossPlace::ConnectionTimedOut, "not ready within the timeout"),
         (LossPlace::HandshakeFailed, "ended by a failed handshake"),
         (LossPlace::ConnectionReset, "broken off"),
         (LossPlace::ConnectionClosed, "closed by the server"),
-        (LossPlace::StreamReset, "with the stream reset"),
-        (LossPlace::GoAway, "told to go away"),
-        (LossPlace::HttpStatus, "answered by an HTTP status"),
         (LossPlace::FlowControl, "full"),
         (LossPlace::OwnConnectionLimit, "in use by earlier queries"),
     ];

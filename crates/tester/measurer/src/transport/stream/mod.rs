@@ -1,8 +1,8 @@
-//! Queries by connections: DNS over TCP (RFC 7766), TLS (RFC 7858), HTTPS (RFC 8484) and QUIC (RFC 9250).
+//! Queries by connections: DNS over TCP (RFC 7766) and TLS (RFC 7858).
 //!
 //! A client (a socket of the lane) has one connection at a time, and opens the next one when a query is due
-//! and none is there. A [`pool::StreamTransport`] drives the connections of a thread from one epoll loop; a
-//! [`link::Link`] is one connection: octets on one side, messages on the other.
+//! and none is there. A [`StreamTransport`] drives the connections of a thread from one epoll loop; a link
+//! is one connection: octets on one side, messages on the other.
 
 mod connection;
 mod framing;

@@ -160,7 +160,7 @@ impl StreamTransport {
     }
 
     fn token(&self, slot: usize) -> u64 {
-        u64::from(self.slots[slot].generation) << 32 | slot as u64
+        (u64::from(self.slots[slot].generation) << 32) | slot as u64
     }
 
     /// Sends what the connection was handed, in one write.
@@ -245,7 +245,7 @@ fn first_life(client: usize, queries_each: u64) -> u64 {
         0 => u64::MAX,
         each => {
             let place = (client as u64).wrapping_mul(GOLDEN);
-            1 + (u128::from(place) * u128::from(each) >> 64) as u64
+            1 + ((u128::from(place) * u128::from(each)) >> 64) as u64
         }
     }
 }

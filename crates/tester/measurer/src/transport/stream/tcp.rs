@@ -202,7 +202,6 @@ impl TcpLink {
     }
 
     /// See [`super::link::Link::push`].
-    #[expect(clippy::unused_self, reason = "other links need it")]
     pub fn push(&mut self, message: &[u8], scratch: &mut Scratch) {
         framing::push(message, &mut scratch.plain);
     }

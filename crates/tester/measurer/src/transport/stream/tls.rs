@@ -128,7 +128,8 @@ impl Tls {
     }
 }
 
-/// The application protocol (RFC 7301). Servers of DNS over TLS that know other names only refuse "dot".
+/// The application protocol (RFC 7301). Servers of DNS over TLS that know other names only would refuse
+/// "dot".
 fn alpn(protocol: Protocol) -> Vec<Vec<u8>> {
     match protocol {
         Protocol::Tcp | Protocol::Dot => Vec::new(),
