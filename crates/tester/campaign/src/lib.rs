@@ -14,6 +14,7 @@ mod detail;
 pub mod ladder;
 mod load_probe;
 mod loopback;
+mod memory_probe;
 mod plan;
 mod progress;
 mod quiet;

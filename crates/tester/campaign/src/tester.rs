@@ -21,6 +21,7 @@ use sys::link::device_to;
 use super::account::{Reading, Traffic, observation};
 use super::auth_probe::{self, Probed};
 use super::load_probe;
+use super::memory_probe;
 use super::target::{Auth, Target, transport_of};
 use super::watch::Watch;
 use lab::environment::Memory;
@@ -202,8 +203,10 @@ impl Tester {
         let device = device_to(target.server).ok();
         let observer = Observer::new(&target.pids, &[target.server.port()]).with_device(device);
         let before = Reading::take(&observer, auth);
-        let ((measured, probed), load) = load_probe::beside(&target.pids, || {
-            auth_probe::beside(auth, target, &self.watch.live, || self.measure(&plan, auth, &workload))
+        let (((measured, probed), load), memory) = memory_probe::beside(target, &self.watch.live, || {
+            load_probe::beside(&target.pids, || {
+                auth_probe::beside(auth, target, &self.watch.live, || self.measure(&plan, auth, &workload))
+            })
         });
         let measured = measured.map_err(MeasureError::Io)?;
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
@@ -220,7 +223,11 @@ impl Tester {
             first_name: workload.spec().first_name,
             icmp_errors: measured.icmp_errors,
             io: measured.fallback.map_or(io.clone(), |fallback| format!("{io}: {fallback}")),
-            connections: concluded.connections.map(|seen| Connections { transport, ..seen }),
+            connections: concluded.connections.map(|seen| Connections {
+                transport,
+                server_memory_octets: memory,
+                ..seen
+            }),
             ..concluded
         };
         Ok(TrialRun {

@@ -114,9 +114,20 @@ impl Counts {
 pub struct Live {
     counts: [AtomicU64; COUNTS],
     latency: [AtomicU64; LATENCY_BUCKETS],
+    standing: AtomicU64,
 }
 
 impl Live {
+    /// The connections that stand before the first query is due; 0 until they do, and without connections.
+    pub fn standing(&self) -> u64 {
+        self.standing.load(Ordering::Relaxed)
+    }
+
+    /// Tells how many stand.
+    pub fn set_standing(&self, connections: u64) {
+        self.standing.store(connections, Ordering::Relaxed);
+    }
+
     /// The counts now.
     pub fn counts(&self) -> Counts {
         Counts::from_array(std::array::from_fn(|index| self.counts[index].load(Ordering::Relaxed)))

@@ -78,6 +78,7 @@ pub fn run(
         (0..lanes).map(|lane| move || prepare(plan, workload, opener, (lane, lanes), (cpu_of(lane), stop))),
     );
     let ready = ready.into_iter().collect::<io::Result<Vec<_>>>()?;
+    live.set_standing(ready.iter().map(|(_, transport)| transport.standing()).sum());
     let schedule = plan.spec(0, lanes, clock::monotonic_ns() + LEAD_NS).schedule;
     let results = in_threads(ready.into_iter().enumerate().map(|(index, (mut lane, transport))| {
         let coworker = coworker.take();

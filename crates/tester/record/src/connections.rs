@@ -53,6 +53,10 @@ pub struct Connections {
     /// From the moment at which a query was handed over to its leaving, of queries that had to wait for their
     /// connection, in ns.
     pub waiting_ns: Latency,
+    /// Memory of the server for each connection that stood before the first query, in octets; absent where
+    /// its processes are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_memory_octets: Option<u64>,
     /// How many had to wait.
     pub waited: u64,
     /// From the first packet to the connection of the transport layer (TCP), in ns.

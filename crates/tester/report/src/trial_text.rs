@@ -131,6 +131,9 @@ fn connections(seen: &Connections) -> String {
     row("ended by the server", seen.closed_by_server);
     row("queries that waited", seen.waited);
     row("queries joined in a write", seen.joined);
+    if let Some(memory_octets) = seen.server_memory_octets {
+        out += &format!("  {:<26}{:>16}\n", "server's memory for each", octets(memory_octets));
+    }
     let times = [
         ("waited for a connection", &seen.waiting_ns),
         ("connecting", &seen.connect_ns),

@@ -33,7 +33,7 @@ fn fixture(name: &str) -> Value {
 
 fn connections() -> Connections {
     let transport = Transport { idle_s: Some(1.0), ..Transport::default() };
-    Connections { transport, ..Connections::default() }
+    Connections { transport, server_memory_octets: Some(1), ..Connections::default() }
 }
 
 /// A record in which every optional part is there.

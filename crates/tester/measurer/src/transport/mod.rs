@@ -246,6 +246,13 @@ pub enum AnyTransport {
     Streams(Box<StreamTransport>),
 }
 
+impl AnyTransport {
+    /// Connections that are ready for queries, before the first one.
+    pub fn standing(&self) -> u64 {
+        if let Self::Streams(pool) = self { pool.opened() } else { 0 }
+    }
+}
+
 impl Transport for AnyTransport {
     fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent {
         match self {

@@ -102,6 +102,11 @@ impl StreamTransport {
         })
     }
 
+    /// Connections that were ready for queries so far.
+    pub(crate) fn opened(&self) -> u64 {
+        self.stats.opened
+    }
+
     /// What became of the connections so far.
     pub(super) fn stats(&self) -> &ConnectionStats {
         &self.stats
