@@ -75,11 +75,12 @@ impl StreamTransport {
                 return Ok(());
             }
             let more = if failed { 0 } else { OPENING_MAX.saturating_sub(opening) };
-            for client in next..self.clients.len().min(next + more) {
-                if let Err(end) = self.current(client, clock::monotonic_ns()) {
+            let until = self.clients.len().min(next + more);
+            while next < until {
+                if let Err(end) = self.current(next, clock::monotonic_ns()) {
                     self.stats.note_failed(end.why, end.reason);
                 }
-                next = client + 1;
+                next += 1;
             }
             self.turn(LOOK, &mut |_, _, _| false)?;
         }
