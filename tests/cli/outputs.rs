@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -16,6 +17,11 @@ use super::running::{Background, alone, auth, command, sextant, stderr};
 fn json(octets: &[u8]) -> Value {
     serde_json::from_slice(octets)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(octets)))
+}
+
+/// What a command printed as JSON.
+fn printed(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
 }
 
 fn number(value: &Value, name: &str) -> u64 {
@@ -139,7 +145,7 @@ fn every_file_says_what_the_record_says() {
         "--interval",
         "0.25",
     ]);
-    let trial = json(&output.stdout);
+    let trial = printed(&output);
     let of = |name: &str| number(&trial, name);
     assert_eq!(of("scheduled"), 1100);
     assert!(of("invalid") > 0 && of("late") > 0 && of("lost") > 0, "{trial}");
@@ -347,7 +353,7 @@ fn a_file_that_cannot_be_written_is_named_and_loses_nothing() {
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(text.contains("cannot write /dev/full: No space left") && text.lines().count() == 1, "{text}");
-    assert_eq!(number(&json(&output.stdout), "scheduled"), 60, "the result comes all the same");
+    assert_eq!(number(&printed(&output), "scheduled"), 60, "the result comes all the same");
     assert_eq!(rows(Path::new(&series)).len(), 1, "and so does the other file");
 
     let taken = std::net::TcpListener::bind("[::1]:0").unwrap();
@@ -411,7 +417,7 @@ fn parquet_is_written_or_said_to_be_missing() {
         assert!(stderr(&output).contains("--features parquet"), "{}", stderr(&output));
         return;
     }
-    assert_eq!(number(&json(&output.stdout), "scheduled"), 200, "{}", stderr(&output));
+    assert_eq!(number(&printed(&output), "scheduled"), 200, "{}", stderr(&output));
     let octets = std::fs::read(&path).unwrap();
     assert!(octets.starts_with(b"PAR1") && octets.ends_with(b"PAR1"));
 }
@@ -442,7 +448,7 @@ fn a_search_numbers_the_files_of_its_trials() {
         "--dns-metrics",
         &at("m.json"),
     ]);
-    let results = json(&output.stdout);
+    let results = printed(&output);
     let runs = results["runs"].as_array().unwrap();
     let searched = runs.iter().flat_map(|run| run["trials"].as_array().unwrap());
     let trials: Vec<&Value> =

@@ -1,12 +1,10 @@
 //! Policy: which messages of clients become queries, and how the others are answered.
 
-use std::net::SocketAddr;
-
 use dns64::rewrite::ClientQuery;
 use dns64::wire::{CLASS_IN, Edns, Header, Message, Question, rcode, rtype};
 use dns64::wire::{Options, option_code};
 
-use crate::client::{ClientEdns, Query};
+use crate::client::{Client, ClientEdns, Query};
 use crate::ede::code;
 use crate::settings::Settings;
 
@@ -51,7 +49,8 @@ const NXNAME: u16 = 128;
 
 /// Judges a message, in this order:
 ///
-/// 1. shorter than a header, an answer (QR), from port 0, or from one of our own upstream sockets: dropped;
+/// 1. shorter than a header, an answer (QR), from port 0, or a datagram from one of our own upstream sockets:
+///    dropped. A stream has ports of its own: the same number is somebody else's there;
 /// 2. from an address outside the allow-list: REFUSED;
 /// 3. an opcode other than QUERY: NOTIMP (RFC 1035 4.1.1);
 /// 4. no or several questions (RFC 9619), octets that cannot be read, several OPT records (RFC 6891 6.1.1):
@@ -65,10 +64,12 @@ const NXNAME: u16 = 128;
 ///    which tells what others asked.
 ///
 /// So all questions that are asked upstream are plain look-ups, whose replies are shared and kept.
-pub fn screen<'m>(settings: &Settings, from: SocketAddr, message: &'m [u8]) -> Verdict<'m> {
+pub fn screen<'m>(settings: &Settings, client: &Client, message: &'m [u8]) -> Verdict<'m> {
     let Ok(header) = Header::parse(message) else { return Verdict::Drop };
+    let from = client.address;
+    let is_own = client.channel.is_udp() && settings.own_sockets.contains(from);
     // Answers and our own queries would be answered for ever; port 0 cannot be sent to.
-    if header.has(Header::QR) || from.port() == 0 || settings.own_sockets.contains(from) {
+    if header.has(Header::QR) || from.port() == 0 || is_own {
         return Verdict::Drop;
     }
     let parsed = Message::parse(message);
@@ -139,6 +140,8 @@ mod tests {
     use super::*;
     use dns64::wire::{Name, Writer};
 
+    use crate::client::{Channel, StreamKind};
+
     const LOOPBACK: &str = "[::1]:5300";
 
     fn query(flags: u16, qtype: u16, edns_versions: &[u8]) -> Vec<u8> {
@@ -156,8 +159,13 @@ mod tests {
     }
 
     fn judge<'m>(from: &str, message: &'m [u8]) -> Verdict<'m> {
+        judge_by(Channel::Udp { socket: 0, local: None }, from, message)
+    }
+
+    fn judge_by<'m>(channel: Channel, from: &str, message: &'m [u8]) -> Verdict<'m> {
         let own_sockets = Arc::new(["[::1]:999".parse().unwrap()].into_iter().collect());
-        screen(&Settings { own_sockets, ..Settings::default() }, from.parse().unwrap(), message)
+        let client = Client { address: from.parse().unwrap(), listener: 0, channel };
+        screen(&Settings { own_sockets, ..Settings::default() }, &client, message)
     }
 
     fn rcode_for(from: &str, message: &[u8]) -> u16 {
@@ -191,6 +199,16 @@ mod tests {
         ] {
             assert!(matches!(judge(from, &message), Verdict::Drop), "{from} {message:02x?}");
         }
+    }
+
+    #[test]
+    fn the_port_of_an_own_socket_is_free_for_the_streams_of_others() {
+        let message = query(Header::RD, rtype::A, &[]);
+        for kind in [StreamKind::Tcp, StreamKind::Tls, StreamKind::Https, StreamKind::Quic] {
+            let channel = Channel::Stream { token: 1, kind };
+            assert!(matches!(judge_by(channel, "[::1]:999", &message), Verdict::Take { .. }), "{kind:?}");
+        }
+        assert!(matches!(judge("[::1]:999", &message), Verdict::Drop));
     }
 
     #[test]

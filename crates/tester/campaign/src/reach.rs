@@ -39,7 +39,8 @@ impl From<String> for Unreached {
     }
 }
 
-/// Asks the server for the name before the first one of the next trial, so that no cache is warmed for it.
+/// Asks the server for the names before the first one of the next trial, so that no cache is warmed for it,
+/// one name for each attempt: a server may be silent for a single name.
 ///
 /// It asks from the Tester's first source address, with a port of its own.
 ///
@@ -66,7 +67,7 @@ fn reach_from_here(target: &Target, tester: &Tester) -> Result<(), Unreached> {
     // A veth takes what a server's XDP program sends only where it has a program itself.
     let _pass = (!tester.backend.has_sockets()).then(|| pass(server));
     let bound = sources.bind(0, server, &Options::default()).map_err(unusable)?;
-    let workload = one_query(target, tester)?;
+    let workload = queries(target, tester)?;
     let cannot = |error: std::io::Error| format!("cannot send to {server}: {error}");
     let socket = UdpSocket::from(bound.as_fd().try_clone_to_owned().map_err(cannot)?);
     socket.set_nonblocking(false).map_err(cannot)?;
@@ -104,9 +105,9 @@ fn reach_from_here(target: &Target, tester: &Tester) -> Result<(), Unreached> {
     .into())
 }
 
-/// The name before the first one of the next trial.
-fn one_query(target: &Target, tester: &Tester) -> Result<Workload, String> {
-    let first_name = tester.next_name.wrapping_sub(1);
+/// Queries for the [`ATTEMPTS`] names before the first one of the next trial.
+fn queries(target: &Target, tester: &Tester) -> Result<Workload, String> {
+    let first_name = tester.next_name.wrapping_sub(ATTEMPTS.into());
     let spec = WorkloadSpec { first_name, ..target.workload.clone() };
     let workload = Workload::new(spec).map_err(|error| error.to_string())?;
     if !workload.is_streamed() {
@@ -120,7 +121,7 @@ fn one_query(target: &Target, tester: &Tester) -> Result<Workload, String> {
 /// The same by one connection.
 fn reach_by_connection(streams: &StreamConfig, target: &Target, tester: &Tester) -> Result<(), Unreached> {
     let mut query = [0; 512];
-    let length = one_query(target, tester)?.write(0, 0, &mut query);
+    let length = queries(target, tester)?.write(u64::from(ATTEMPTS) - 1, 0, &mut query);
     let udp = UdpConfig {
         server: target.server,
         sockets: 1,
@@ -161,7 +162,7 @@ fn pass(server: SocketAddr) -> Option<Attached> {
 /// Whether a reply with the ID of this attempt, or of one before, came.
 fn ask(socket: &UdpSocket, workload: &Workload, id: u16) -> std::io::Result<bool> {
     let (mut query, mut reply) = ([0; 512], [0; REPLY_OCTETS]);
-    let length = workload.write(0, id, &mut query);
+    let length = workload.write(u64::from(ATTEMPTS - 1 - id), id, &mut query);
     socket.send(&query[..length])?;
     let received = socket.recv(&mut reply)?;
     let reply = &reply[..received];

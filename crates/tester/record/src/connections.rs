@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::results::Latency;
+use crate::latency::Latency;
 use crate::terms::LossPlace;
 
 /// How queries are carried, and what was asked of the connections.

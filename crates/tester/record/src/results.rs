@@ -11,6 +11,7 @@ use crate::connections::{Connections, Transport};
 use crate::goals::{Goal, GoalResult, GoalSummary};
 use crate::identifiers::Analysis;
 use crate::interval::RateInterval;
+use crate::latency::Latency;
 use crate::load::LoadModel;
 use crate::questions::Questions;
 use crate::summary::{Steadiness, Summary};
@@ -510,18 +511,6 @@ pub struct Experiments {
     /// The longest in ns; 0 in records of older programs.
     #[serde(default)]
     pub max_ns: f64,
-}
-
-/// Latencies in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the definition")]
-pub struct Latency {
-    pub p50: u64,
-    pub p90: u64,
-    pub p99: u64,
-    pub p999: u64,
-    pub max: u64,
-    pub mean: f64,
 }
 
 /// Lateness of the sender in nanoseconds.

@@ -17,7 +17,7 @@ impl Machine {
     pub fn handle_client(&mut self, now_ns: u64, client: Client, message: &[u8], out: &mut impl Output) {
         self.stats.client_messages += 1;
         self.recall.until_ns = u64::MAX;
-        match screen(&self.settings, client.address, message) {
+        match screen(&self.settings, &client, message) {
             Verdict::Drop => {
                 self.stats.dropped += 1;
                 out.no_answer(&client);

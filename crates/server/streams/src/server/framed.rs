@@ -142,10 +142,10 @@ impl Connection<'_> {
     /// Gives whole messages to the owner, as many as may be in progress.
     fn take_queries(&mut self) -> Result<(), End> {
         while self.has_room() {
+            let Ok(permit) = self.session.usage.pipeline.clone().try_acquire_owned() else { break };
             let Some(octets) = take_frame(&mut self.input).map_err(|_| End::Malformed)? else {
                 return self.note_partial_frame();
             };
-            let Ok(permit) = self.session.usage.pipeline.clone().try_acquire_owned() else { return Ok(()) };
             (self.moved, self.frame_began) = (Instant::now(), None);
             self.in_progress += 1;
             self.session.offer(octets, Reply::Connection(self.answer_sender.clone()), permit);
