@@ -6,7 +6,7 @@ use std::ops::Range;
 use hdrhistogram::Histogram;
 use record::{Connections, LossPlace};
 
-use crate::stats::{histogram, summarize};
+use crate::times;
 
 /// Why a connection brought no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,9 +111,9 @@ impl Default for ConnectionStats {
             handshake_failures: BTreeMap::new(),
             closed_by_server: 0,
             joined: 0,
-            waiting_ns: histogram(),
-            connect_ns: histogram(),
-            handshake_ns: histogram(),
+            waiting_ns: times::histogram(),
+            connect_ns: times::histogram(),
+            handshake_ns: times::histogram(),
         }
     }
 }
@@ -161,10 +161,10 @@ impl ConnectionStats {
             handshake_failures: self.handshake_failures.clone(),
             closed_by_server: self.closed_by_server,
             joined: self.joined,
-            waiting_ns: summarize(&self.waiting_ns),
+            waiting_ns: times::summarize(&self.waiting_ns),
             waited: self.waiting_ns.len(),
-            connect_ns: summarize(&self.connect_ns),
-            handshake_ns: summarize(&self.handshake_ns),
+            connect_ns: times::summarize(&self.connect_ns),
+            handshake_ns: times::summarize(&self.handshake_ns),
             ..Connections::default()
         }
     }

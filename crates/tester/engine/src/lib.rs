@@ -15,6 +15,7 @@ pub mod querylog;
 pub mod quiet;
 pub mod search;
 pub mod stats;
+mod times;
 pub mod trial;
 pub mod tsig;
 pub mod verdict;

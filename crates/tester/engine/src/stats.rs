@@ -13,6 +13,7 @@ use crate::connections::{Breakdown, ConnectionStats};
 use crate::matcher::Defect;
 use crate::pacer::{Model, SECOND_NS, Schedule};
 use crate::querylog::QueryLog;
+use crate::times;
 use record::limits::WINDOW_DEVIATION;
 use record::{Answers, Experiments, Interval, Latency, ScheduleError, Window, Windows};
 use seconds::Second;
@@ -23,9 +24,6 @@ use windows::{WINDOWS_PER_SECOND, windows_of};
 const MS_NS: u64 = 1_000_000;
 /// Of loads that come in bursts, a query sent so late, in ns, was displaced: half a window.
 const TARDY_NS: u64 = WINDOW_NS / 2;
-/// The longest latency that a histogram holds, in ns: longer ones are counted as this.
-const HISTOGRAM_MAX_NS: u64 = 100 * SECOND_NS;
-
 /// Everything counted by one thread, or by all after [`Stats::merge`].
 #[derive(Clone, Debug)]
 pub struct Stats {
@@ -114,10 +112,10 @@ impl Stats {
             duplicates: 0,
             unexpected: 0,
             unexpected_reasons: BTreeMap::new(),
-            latency_ns: histogram(),
+            latency_ns: times::histogram(),
             latency_sum_ns: 0,
-            latency_from_send_ns: histogram(),
-            lateness_ns: histogram(),
+            latency_from_send_ns: times::histogram(),
+            lateness_ns: times::histogram(),
             rcodes: [0; 16],
             starved: 0,
             ran_out: None,
@@ -288,12 +286,12 @@ impl Stats {
 
     /// Latencies of valid answers from the scheduled instant.
     pub fn latency(&self) -> Latency {
-        summarize(&self.latency_ns)
+        times::summarize(&self.latency_ns)
     }
 
     /// Latencies of valid answers from the sending.
     pub(crate) fn latency_from_send(&self) -> Latency {
-        summarize(&self.latency_from_send_ns)
+        times::summarize(&self.latency_from_send_ns)
     }
 
     /// How late the queries were sent.
@@ -350,7 +348,7 @@ impl Stats {
     /// late.
     pub fn displaced(&self) -> u64 {
         if matches!(self.schedule.model, Model::Burst { .. } | Model::Replay(_)) {
-            return self.lateness_ns.count_between(TARDY_NS, HISTOGRAM_MAX_NS);
+            return self.lateness_ns.count_between(TARDY_NS, times::MAX_NS);
         }
         let after_the_end = u64::from(self.sent_by_ms[self.sent_by_ms.len() - 1]);
         self.counts(10).map(|(sent, due)| sent.saturating_sub(due + 1)).sum::<u64>() + after_the_end
@@ -469,27 +467,6 @@ impl Spread {
 fn add<T: Copy + std::ops::AddAssign>(own: &mut [T], others: &[T]) {
     for (own, other) in own.iter_mut().zip(others) {
         *own += *other;
-    }
-}
-
-/// An empty histogram of times in ns.
-pub(crate) fn histogram() -> Histogram<u64> {
-    // Three digits of 1 ns to 100 s: the bounds are valid for the crate.
-    Histogram::new_with_bounds(1, HISTOGRAM_MAX_NS, 3).expect("constant bounds")
-}
-
-pub(crate) fn summarize(histogram: &Histogram<u64>) -> Latency {
-    if histogram.is_empty() {
-        return Latency::default();
-    }
-    let at = |quantile| histogram.value_at_quantile(quantile);
-    Latency {
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        p999: at(0.999),
-        max: histogram.max(),
-        mean: histogram.mean(),
     }
 }
 

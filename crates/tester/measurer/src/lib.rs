@@ -5,6 +5,7 @@
 //! [`workload_file`] reads queries.
 #![forbid(unsafe_code)]
 
+mod connection_limits;
 pub mod kernel;
 pub mod live;
 pub mod measure;

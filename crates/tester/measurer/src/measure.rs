@@ -7,10 +7,11 @@ use engine::lane::Lane;
 use engine::stats::Stats;
 use engine::workload::Workload;
 
+use crate::connection_limits;
 use crate::kernel;
 use crate::live::{Live, Reporter};
 use crate::plan::{Measured, Plan};
-use crate::transport::{AnyTransport, Backend, Opener, Transport, UdpConfig, stream};
+use crate::transport::{AnyTransport, Backend, Opener, Transport, UdpConfig};
 use sys::clock;
 use sys::cpu;
 use sys::link;
@@ -71,7 +72,7 @@ pub fn run(
     }
     let lanes = cpus.len().max(1);
     check_sources(plan)?;
-    let opener = &Opener::new(plan, lanes)?;
+    let opener = &prepare_opener(plan, lanes)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
     let ready: Vec<_> = in_threads(
@@ -125,7 +126,7 @@ fn in_threads<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) ->
 fn check_sources(plan: &Plan) -> io::Result<()> {
     let UdpConfig { sockets, sources, server, .. } = &plan.udp;
     if let Some(streams) = &plan.streams {
-        stream::check(plan, streams)?;
+        connection_limits::check(plan, streams)?;
         return sources.check(*sockets, *server);
     }
     let too_many = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -142,6 +143,15 @@ fn check_sources(plan: &Plan) -> io::Result<()> {
         ));
     }
     if plan.backend.has_sockets() { sources.check(*sockets, *server) } else { Ok(()) }
+}
+
+/// Prepares the transports of so many threads.
+fn prepare_opener(plan: &Plan, threads: usize) -> io::Result<Opener> {
+    let Some(streams) = &plan.streams else {
+        return Opener::of_datagrams(plan.backend, &plan.udp, threads);
+    };
+    let most = connection_limits::connections_max(plan, streams) as usize;
+    Ok(Opener::Streams(streams.clone(), most.div_ceil(threads.max(1))))
 }
 
 /// Opens the sockets and allocates the accounts of a thread, on its processor so that the memory is near it.

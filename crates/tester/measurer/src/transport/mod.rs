@@ -17,7 +17,6 @@ use sys::bpf;
 use sys::link::{self, PathError};
 use xdp::{XdpConfig, XdpDevice, XdpTransport};
 
-use crate::plan::Plan;
 pub use source::{PortRange, SourcePrefix, Sources};
 use stream::{PoolConfig, StreamConfig, StreamTransport};
 pub use udp::{UdpConfig, UdpTransport};
@@ -172,17 +171,12 @@ pub enum Opener {
 }
 
 impl Opener {
-    /// Prepares the back-end of a plan for so many threads.
+    /// Prepares a back-end that asks in datagrams, for so many threads.
     ///
     /// # Errors
     /// The device cannot be used. [`Backend::Kernel`] has no transports.
-    pub fn new(plan: &Plan, threads: usize) -> io::Result<Self> {
-        let config = &plan.udp;
-        if let Some(streams) = &plan.streams {
-            let most = stream::connections_max(plan, streams) as usize;
-            return Ok(Self::Streams(streams.clone(), most.div_ceil(threads.max(1))));
-        }
-        match plan.backend {
+    pub fn of_datagrams(backend: Backend, config: &UdpConfig, threads: usize) -> io::Result<Self> {
+        match backend {
             Backend::Udp => Ok(Self::Sockets { segmenting: false }),
             Backend::Gso { .. } => Ok(Self::Sockets { segmenting: true }),
             Backend::Xdp => {

@@ -151,7 +151,7 @@ const ARRIVES_WITHIN: Duration = Duration::from_millis(300);
 impl SourcePrefix {
     /// The number of addresses to use, at most 2^32: of a longer prefix than an address all but the first
     /// and, in IPv4, the last, which are no host's (RFC 4291 2.6.1, RFC 1122 3.2.1.3).
-    pub(super) fn len(self) -> u64 {
+    pub(crate) fn len(self) -> u64 {
         let bits = self.width() - self.length;
         match (bits, self.address) {
             (0, _) => 1,

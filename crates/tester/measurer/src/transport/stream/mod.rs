@@ -6,7 +6,6 @@
 
 mod connection;
 mod framing;
-mod limits;
 mod link;
 mod pool;
 mod probe;
@@ -16,7 +15,6 @@ mod tls;
 use std::fmt;
 use std::net::SocketAddr;
 
-pub(crate) use limits::{check, connections_max};
 pub use pool::StreamTransport;
 pub use probe::{Unanswered, probe};
 pub use tls::{Pin, Tls, TlsError, TlsOptions, Trust};

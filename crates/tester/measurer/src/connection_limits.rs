@@ -5,8 +5,8 @@ use std::io;
 
 use sys::process;
 
-use super::StreamConfig;
 use crate::plan::Plan;
+use crate::transport::stream::StreamConfig;
 
 /// Open files besides the connections: pollers, an AuthDNS, the record.
 const FILES_BESIDE: u64 = 128;
