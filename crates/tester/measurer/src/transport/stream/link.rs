@@ -1,9 +1,7 @@
-//! One connection, whatever carries it: octets on one side, messages on the other.
+//! What a connection and the thread that drives it tell and lend each other.
 
 use engine::connections::Breakdown;
 use sys::poll::Poller;
-
-use super::tcp::TcpLink;
 
 /// What a connection has to say.
 pub(super) enum News<'a> {
@@ -61,58 +59,4 @@ impl Scratch {
 pub(super) struct Waiting<'a> {
     pub poller: &'a Poller,
     pub token: u64,
-}
-
-/// A connection.
-pub(super) enum Link {
-    /// Over TCP, with or without TLS.
-    Tcp(TcpLink),
-}
-
-impl Link {
-    /// Does what the socket is ready for; `tell` hears what came of it.
-    ///
-    /// # Errors
-    /// The connection is over.
-    pub fn drive(
-        &mut self,
-        now_ns: u64,
-        (scratch, waiting): (&mut Scratch, Waiting<'_>),
-        tell: &mut dyn FnMut(News<'_>),
-    ) -> Result<(), End> {
-        match self {
-            Self::Tcp(link) => link.drive(now_ns, (scratch, waiting), tell),
-        }
-    }
-
-    /// Whether it takes a query now.
-    pub fn has_room(&self) -> bool {
-        match self {
-            Self::Tcp(link) => link.has_room(),
-        }
-    }
-
-    /// Adds a query to those that leave with the next [`Link::flush`]. Only where it has room.
-    pub fn push(&mut self, message: &[u8], scratch: &mut Scratch) {
-        match self {
-            Self::Tcp(link) => link.push(message, scratch),
-        }
-    }
-
-    /// Sends what was added, in one write.
-    ///
-    /// # Errors
-    /// The connection is over.
-    pub fn flush(&mut self, scratch: &mut Scratch, waiting: Waiting<'_>) -> Result<(), End> {
-        match self {
-            Self::Tcp(link) => link.flush(scratch, waiting),
-        }
-    }
-
-    /// Says goodbye, as far as that can be done without waiting.
-    pub fn close(&mut self, scratch: &mut Scratch) {
-        match self {
-            Self::Tcp(link) => link.close(scratch),
-        }
-    }
 }

@@ -32,6 +32,8 @@ pub struct StreamTransport {
     clients: Vec<Client>,
     slots: Vec<Slot>,
     free: Vec<usize>,
+    /// Connections that are not ready yet.
+    opening: usize,
     poller: Poller,
     events: Events,
     /// When to look at a connection again, by its token; all wait for equally long.
@@ -89,6 +91,7 @@ impl StreamTransport {
             clients: clients.collect(),
             slots: Vec::new(),
             free: Vec::new(),
+            opening: 0,
             poller: Poller::new()?,
             events: Events::with_capacity(config.clients.clamp(16, EVENTS_MAX)),
             timers: VecDeque::new(),
@@ -209,6 +212,7 @@ impl StreamTransport {
         let Some(connection) = self.slots[slot].connection.take() else { return };
         let Connection { client, ready, first, leaving, next, .. } = *connection;
         if !ready {
+            self.opening -= 1;
             self.stats.note_failed(end.why, end.reason);
         } else {
             self.stats.closed_by_server += 1;
@@ -229,6 +233,7 @@ impl StreamTransport {
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.slots[slot].connection.take() else { return };
         connection.link.close(&mut self.scratch);
+        self.opening -= usize::from(!connection.ready);
         self.vacate(slot, connection.client);
     }
 

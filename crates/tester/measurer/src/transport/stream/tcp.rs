@@ -64,7 +64,10 @@ impl TcpLink {
         })
     }
 
-    /// See [`super::link::Link::drive`].
+    /// Does what the socket is ready for; `tell` hears what came of it.
+    ///
+    /// # Errors
+    /// The connection is over.
     pub fn drive(
         &mut self,
         now_ns: u64,
@@ -196,17 +199,20 @@ impl TcpLink {
         }
     }
 
-    /// See [`super::link::Link::has_room`].
+    /// Whether it takes a query now.
     pub fn has_room(&self) -> bool {
         self.phase == Phase::Open && self.unsent.is_empty()
     }
 
-    /// See [`super::link::Link::push`].
+    /// Adds a query to those that leave with the next [`TcpLink::flush`]. Only where it has room.
     pub fn push(&mut self, message: &[u8], scratch: &mut Scratch) {
         framing::push(message, &mut scratch.plain);
     }
 
-    /// See [`super::link::Link::flush`].
+    /// Sends what was added, in one write.
+    ///
+    /// # Errors
+    /// The connection is over.
     pub fn flush(&mut self, scratch: &mut Scratch, waiting: Waiting<'_>) -> Result<(), End> {
         if self.phase == Phase::Connecting {
             return Ok(());
@@ -273,7 +279,7 @@ impl TcpLink {
         }
     }
 
-    /// See [`super::link::Link::close`].
+    /// Says goodbye, as far as that can be done without waiting.
     pub fn close(&mut self, scratch: &mut Scratch) {
         if let Some(tls) = self.tls.as_mut().filter(|_| self.phase == Phase::Open && self.unsent.is_empty()) {
             tls.send_close_notify();

@@ -48,6 +48,7 @@ impl StreamTransport {
         let Some(connection) = self.slots[slot].connection.as_deref_mut() else { return };
         let (stats, client, before) = (&mut self.stats, connection.client, self.before);
         let (outstanding, ready) = (&mut connection.outstanding, &mut connection.ready);
+        let opening = &mut self.opening;
         let mut tell = |news: News<'_>| match news {
             News::Message(at_ns, octets) => {
                 if deliver(at_ns, client, octets) {
@@ -56,6 +57,7 @@ impl StreamTransport {
             }
             News::Ready { connect_ns, handshake_ns, resumed } => {
                 *ready = true;
+                *opening -= 1;
                 stats.opened += 1;
                 stats.opened_before += u64::from(before);
                 stats.resumed += u64::from(resumed);

@@ -10,7 +10,7 @@ use sys::clock;
 
 use super::{Slot, StreamTransport};
 use crate::transport::stream::connection::Connection;
-use crate::transport::stream::link::{End, Link, Waiting};
+use crate::transport::stream::link::{End, Waiting};
 use crate::transport::stream::tcp::TcpLink;
 
 /// So many connections are begun at once before the first query is due: fewer than servers let wait.
@@ -50,8 +50,9 @@ impl StreamTransport {
         };
         let queries = std::mem::replace(&mut of_client.queries, each);
         of_client.current = Some(slot);
-        let connection = Connection::new(Link::Tcp(link), (client, of_client.next, queries), now_ns);
+        let connection = Connection::new(link, (client, of_client.next, queries), now_ns);
         self.slots[slot].connection = Some(Box::new(connection));
+        self.opening += 1;
         self.look_again(slot, now_ns);
         Ok(slot)
     }
@@ -69,7 +70,7 @@ impl StreamTransport {
     pub(super) fn open_all(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut next = 0;
         loop {
-            let opening = self.opening();
+            let opening = self.opening;
             let failed = self.stats.failed.values().sum::<u64>() > 0 || stop.load(Ordering::Relaxed);
             if opening == 0 && (next == self.clients.len() || failed) {
                 return Ok(());
@@ -84,10 +85,5 @@ impl StreamTransport {
             }
             self.turn(LOOK, &mut |_, _, _| false)?;
         }
-    }
-
-    /// Connections that are not ready yet.
-    pub(super) fn opening(&self) -> usize {
-        self.slots.iter().filter_map(|slot| slot.connection.as_ref()).filter(|one| !one.ready).count()
     }
 }
