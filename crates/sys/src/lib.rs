@@ -15,6 +15,7 @@ pub mod link;
 pub mod messages;
 pub mod metrics_page;
 pub mod netns;
+mod option;
 pub mod patience;
 mod plain;
 pub mod poll;

@@ -5,11 +5,12 @@ mod receive;
 mod send;
 
 use std::io;
-use std::mem::size_of;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::option;
 
 pub(crate) use receive::read_control;
 pub use receive::{Datagram, ReceiveBatch};
@@ -183,17 +184,7 @@ impl UdpSocket {
     }
 
     fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        // SAFETY: the kernel reads one c_int from a valid reference.
-        let result = unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                level,
-                name,
-                std::ptr::from_ref(&value).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        crate::check(result).map(drop)
+        option::set(self.socket.as_fd(), level, name, value)
     }
 }
 
