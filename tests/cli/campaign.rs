@@ -208,7 +208,7 @@ fn bad_descriptions_and_records_are_one_line() {
         assert!(!out.exists(), "nothing was begun");
     }
     for (arguments, words) in [
-        (&["campaign", "run", "dns46"][..], "dns64-shootout, p000-scaleup"),
+        (&["campaign", "run", "dns46"][..], "dns64-shootout, dns64-transports, p000-scaleup"),
         (&["campaign", "resume", base.path().to_str().unwrap()], "holds no campaign.json"),
     ] {
         let output = sextant(arguments);

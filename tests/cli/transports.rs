@@ -103,6 +103,50 @@ fn dns64d_answers_over_tls_and_its_certificate_is_checked() {
     assert!(said.contains("the handshake with") && said.contains("not valid for name"), "{said}");
 }
 
+/// A server that sextant starts with a certificate: each query by a connection of its own, then by standing
+/// ones.
+fn started_peer_answers(peer: &str, transport: &str, options: &[&str]) {
+    let _alone = alone();
+    if let Err(missing) = lab::peers::find(peer).and_then(lab::peers::locate) {
+        return testing::skip(&format!("peer {peer}"), &missing);
+    }
+    for each in ["1", "0"] {
+        let fixed = ["trial", "--peer", peer, "--transport", transport, "--rate", "200", "--duration", "1"];
+        let connections = ["--path", "loopback", "--queries-per-connection", each, "--json"];
+        let output = sextant(&[&fixed, &connections[..], options].concat());
+        let trial: Trial =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+        assert_eq!((trial.scheduled, trial.answered, trial.invalid), (200, 200, 0), "{:?}", trial.losses);
+        let opened = trial.connections.unwrap().opened;
+        assert!(if each == "1" { opened >= 200 } else { opened == 16 }, "{opened} connections");
+    }
+}
+
+#[test]
+fn dns64d_is_started_with_a_certificate() {
+    started_peer_answers("dns64d", "dot", &[]);
+}
+
+#[test]
+fn unbound_is_started_with_a_certificate() {
+    started_peer_answers("unbound", "dot", &[]);
+}
+
+#[test]
+fn knot_resolver_is_started_with_a_certificate() {
+    started_peer_answers("knot-resolver", "dot", &[]);
+}
+
+#[test]
+fn dnsdist_is_started_with_a_certificate() {
+    started_peer_answers("dnsdist", "dot", &["--aaaa-share", "100"]);
+}
+
+#[test]
+fn bind_takes_as_many_connections_as_are_asked_for() {
+    started_peer_answers("bind", "tcp", &[]);
+}
+
 #[test]
 fn a_server_that_is_not_there_is_said_in_one_line() {
     let server = format!("[::1]:{}", free_port());
@@ -112,7 +156,10 @@ fn a_server_that_is_not_there_is_said_in_one_line() {
     assert!(said.contains("nothing listens at") && said.contains("for TCP"), "{said}");
     for (options, reason) in [
         ("--looped --transport tcp", "asked over UDP alone"),
-        ("--peer unbound --transport dot", "has no certificate"),
+        ("--peer unbound --transport dot --tls-ca ca.pem", "ca.pem"),
+        ("--peer totd --transport tcp", "totd is not configured for tcp here"),
+        ("--peer bind --transport dot", "bind is not configured for dot here; dns64d, "),
+        ("--peer dnsdist --transport dot", "(--aaaa-share 100)"),
         ("--server [::1]:9 --transport tcp --attack 10", "--attack sends datagrams"),
     ] {
         let words = ["trial", "--rate", "10"].into_iter().chain(options.split(' '));

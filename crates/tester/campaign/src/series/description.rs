@@ -9,8 +9,9 @@ use serde::Deserialize;
 use record::campaign::{Figure, Form, Published};
 
 /// The campaigns that come with the instrument: name and text.
-const SHIPPED: [(&str, &str); 10] = [
+const SHIPPED: [(&str, &str); 12] = [
     ("dns64-shootout", include_str!("../../campaigns/dns64-shootout.toml")),
+    ("dns64-transports", include_str!("../../campaigns/dns64-transports.toml")),
     ("p000-scaleup", include_str!("../../campaigns/p000-scaleup.toml")),
     ("p000-footprint", include_str!("../../campaigns/p000-footprint.toml")),
     ("p001-threads", include_str!("../../campaigns/p001-threads.toml")),
@@ -20,6 +21,7 @@ const SHIPPED: [(&str, &str); 10] = [
     ("p004-ladder", include_str!("../../campaigns/p004-ladder.toml")),
     ("p004-mix", include_str!("../../campaigns/p004-mix.toml")),
     ("cache-aaaa-grid", include_str!("../../campaigns/cache-aaaa-grid.toml")),
+    ("shotgun-like", include_str!("../../campaigns/shotgun-like.toml")),
 ];
 
 /// The commands that can be parts of a campaign.

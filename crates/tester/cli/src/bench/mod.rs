@@ -85,7 +85,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     if args.search.max_rate.is_none() && tester.backend == Backend::Kernel {
         plan.range_qps[1] = kernel_max_rate_qps(&target, plan.trial_ns).max(plan.range_qps[0]);
     }
-    let setup = Setup { server: &args.server, query: &args.query, auth_threads: args.site.auth_threads() };
+    let (server, query, auth_threads) = (&args.server, &args.query, args.site.auth_threads());
+    let setup = Setup { server, query, auth_threads, streams: None };
     let answers = looped.as_ref().map_or((args.site.auth_io, false), |looped| looped.auth.way());
     let servers = Servers::start(&setup, &site, &tester, answers).inspect_err(discard)?;
     if let Some(pid) = servers.pid() {

@@ -20,7 +20,7 @@ use campaign::{Auth, AuthThreads, DUT_PORT, Site, Tester};
 use lab::environment::PathDevices;
 use lab::network::Role;
 use lab::observe::ProcessCounters;
-use lab::peers::{self, PeerSettings, Probe, RunningPeer, Server, reachable};
+use lab::peers::{self, PeerSettings, Probe, RunningPeer, Server, Streams, Transport, reachable};
 
 /// The server under test, and what its AuthDNS has.
 #[derive(Args, Clone, Debug)]
@@ -67,6 +67,8 @@ pub struct Setup<'a> {
     pub query: &'a QueryArgs,
     /// Threads of the AuthDNS.
     pub auth_threads: AuthThreads,
+    /// How the server is asked by connections, and how many; none: over UDP.
+    pub streams: Option<(Transport, u64)>,
 }
 
 /// The servers around the Measurer.
@@ -114,10 +116,12 @@ impl Servers {
             return Ok(Self { auth, server, running: None, dut, auth_cpus, _zone: None, _pass: pass });
         }
         let cpus = args.server.cpus(&free);
-        let listen = listen_at(site)?;
-        let running = start_peer(args, site, (listen, auth_at), &cpus, &probe, &tester.stop)?;
-        let dut = dut(&running, cpus);
-        Ok(Self { auth, server: listen, running: Some(running), dut, auth_cpus, _zone: None, _pass: pass })
+        let listen = listen_at(site, DUT_PORT)?;
+        let streams = streams_at(args, site, listen)?;
+        let running = start_peer(args, site, (listen, auth_at, streams), &cpus, &probe, &tester.stop)?;
+        let server = streams.map_or(listen, |streams| streams.listen);
+        let dut = Dut { address: server.to_string(), ..dut(&running, cpus) };
+        Ok(Self { auth, server, running: Some(running), dut, auth_cpus, _zone: None, _pass: pass })
     }
 
     /// A server that has the zone itself.
@@ -127,7 +131,8 @@ impl Servers {
         site: &Site,
         (tester, free): (&Tester, &[usize]),
     ) -> Result<Self, Failure> {
-        let (cpus, server, probe) = (args.server.cpus(free), listen_at(site)?, probe(args, tester)?);
+        let (cpus, server, probe) =
+            (args.server.cpus(free), listen_at(site, DUT_PORT)?, probe(args, tester)?);
         let authoritative::Started { running, names, zone, pass } =
             authoritative::start(name, (args, site, tester), (server, &cpus), &probe)?;
         let dut = Dut { zone_names: Some(names), ..dut(&running, cpus) };
@@ -202,11 +207,18 @@ fn take_auth_cpus(threads: &AuthThreads, (io, hosted): (Io, bool), free: &mut Ve
     threads.cpus.clone()
 }
 
-/// Where a server that is started answers.
-fn listen_at(site: &Site) -> Result<SocketAddr, Failure> {
+/// What a server that is started is told of connections.
+fn streams_at(args: &Setup<'_>, site: &Site, plain: SocketAddr) -> Result<Option<Streams>, Failure> {
+    let Some((transport, connections)) = args.streams else { return Ok(None) };
+    let listen = if transport == Transport::Tcp { plain } else { listen_at(site, ENCRYPTED_PORT)? };
+    Ok(Some(Streams { transport, listen, connections }))
+}
+
+/// Where a server that is started answers; in a lab at this port.
+fn listen_at(site: &Site, port: u16) -> Result<SocketAddr, Failure> {
     match site {
         Site::Loopback => peers::free_port(site.dut()).map_err(|error| Failure::new(EXIT_UNFIT, error)),
-        Site::Lab(_) => Ok((site.dut(), DUT_PORT).into()),
+        Site::Lab(_) => Ok((site.dut(), port).into()),
     }
 }
 
@@ -224,19 +236,30 @@ fn dut(running: &RunningPeer, cpus: Vec<usize>) -> Dut {
     }
 }
 
-/// Starts the server and asks it as the Tester will.
+/// The port of a server in a lab over TLS, HTTPS or QUIC: it runs without privileges.
+const ENCRYPTED_PORT: u16 = 8853;
+
+/// Starts the server and asks it over UDP until it answers rightly.
 fn start_peer(
     args: &Setup<'_>,
     site: &Site,
-    (listen, auth): (SocketAddr, SocketAddr),
+    (listen, auth, streams): (SocketAddr, SocketAddr, Option<Streams>),
     cpus: &[usize],
     probe: &Probe,
     stop: &AtomicBool,
 ) -> Result<RunningPeer, Failure> {
     let peer = peers::find(&args.server.peer).map_err(peer_failure)?;
+    if peer.only_forwards && args.query.aaaa_share < 100 {
+        let message = format!(
+            "{} forwards and does not synthesize: ask it for names that have AAAA records (--aaaa-share 100)",
+            peer.name
+        );
+        return Err(Failure::new(EXIT_USAGE, message));
+    }
     let mut settings = PeerSettings::new(listen, auth, args.query.prefix, args.query.suffix, cpus.to_vec());
     settings.namespace = site.namespace(Role::Dut);
     settings.devices = site.dut_devices();
+    settings.streams = streams;
     let started = site.at(Role::Tester, || peers::start(peer, settings, probe, stop));
     started.map_err(|error| Failure::new(EXIT_UNFIT, error))?.map_err(peer_failure)
 }

@@ -85,6 +85,11 @@ impl TransportArgs {
         }))
     }
 
+    /// Whether the server's certificate must be a certain one.
+    pub fn checks_the_certificate(&self) -> bool {
+        self.tls_ca.is_some() || self.tls_pin.is_some()
+    }
+
     fn tls(&self, protocol: Protocol, server: SocketAddr) -> Result<Tls, Failure> {
         let trust = match (&self.tls_ca, self.tls_pin) {
             (Some(file), _) => Trust::Authorities(file.clone()),

@@ -19,7 +19,7 @@ use crate::options::{QueryArgs, TesterArgs, TransportArgs, process, rate, second
 use attack::Attack;
 use campaign::{Progress, Status, Store, Target, Tester, TrialRun, reach};
 use lab::environment::Manifest;
-use measurer::transport::stream::{Protocol, StreamConfig};
+use measurer::transport::stream::StreamConfig;
 use report;
 use stand::{StandArgs, TrialSetup};
 
@@ -102,8 +102,8 @@ impl TrialArgs {
     fn check_streams(&self, streams: &StreamConfig) -> Result<(), Failure> {
         let refused = match () {
             () if self.stand.looped => "--looped: the AuthDNS is asked over UDP alone",
-            () if self.stand.peer.is_some() && streams.protocol != Protocol::Tcp => {
-                "--peer: a server that sextant starts has no certificate; start it yourself and use --server"
+            () if self.stand.peer.is_some() && self.transport.checks_the_certificate() => {
+                "--peer: the certificate is made for this run; leave out --tls-ca and --tls-pin"
             }
             () if self.attack.is_some() => "--attack sends datagrams alone",
             () => return Ok(()),

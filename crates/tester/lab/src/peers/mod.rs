@@ -7,6 +7,7 @@ mod readiness;
 mod running;
 mod server;
 mod statistics;
+mod streams;
 mod table;
 
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -21,6 +22,7 @@ pub use error::PeerError;
 pub use readiness::{PROBE_ADDRESS, Probe, Ready};
 pub use running::{Placement, RunningPeer, reachable, start, start_with};
 pub use server::{Server, Settings, Statistics, Values};
+pub use streams::{Streams, Transport};
 pub use table::all;
 
 use crate::child::LOG_NAME;
@@ -48,6 +50,8 @@ pub struct PeerSettings {
     pub devices: Vec<String>,
     /// The network namespace it runs in; none: this process's.
     pub namespace: Option<String>,
+    /// How it is asked by connections; none: it is asked over UDP.
+    pub streams: Option<Streams>,
 }
 
 /// The largest socket buffer a server is told to ask for, in octets.
@@ -80,7 +84,15 @@ impl PeerSettings {
             send_buffer_octets: granted_octets("wmem_max"),
             devices: Vec::new(),
             namespace: None,
+            streams: None,
         }
+    }
+
+    /// The addresses at which it listens, as dns64d writes them.
+    fn listeners(&self) -> Vec<String> {
+        let encrypted = self.streams.filter(|streams| streams.transport != Transport::Tcp);
+        let encrypted = encrypted.map(|streams| format!("{}{}", streams.transport.scheme(), streams.listen));
+        iter::once(self.listen.to_string()).chain(encrypted).collect()
     }
 }
 
@@ -101,6 +113,7 @@ impl Settings for PeerSettings {
         let zones = iter::successors(Some(*suffix), Name::parent).filter(|zone| zone.parent().is_some());
         vec![
             ("listen", listen.to_string()),
+            ("listeners", format!("{:?}", self.listeners())),
             ("address", listen.ip().to_string()),
             ("port", listen.port().to_string()),
             ("family", family.to_owned()),
@@ -121,7 +134,16 @@ impl Settings for PeerSettings {
             ("receive_buffer_octets", self.receive_buffer_octets.to_string()),
             ("send_buffer_octets", self.send_buffer_octets.to_string()),
             ("devices", format!("{:?}", self.devices)),
+            ("connections", self.streams.map_or(0, |streams| streams.connections).to_string()),
+            ("stream_listen", self.streams.map_or(*listen, |streams| streams.listen).to_string()),
+            ("stream_port", self.streams.map_or(*listen, |streams| streams.listen).port().to_string()),
+            ("certificate", directory.join(streams::CERTIFICATE).display().to_string()),
+            ("key", directory.join(streams::KEY).display().to_string()),
         ]
+    }
+
+    fn streams(&self) -> Option<Streams> {
+        self.streams
     }
 }
 

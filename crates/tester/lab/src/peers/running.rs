@@ -73,6 +73,7 @@ pub fn start(
     };
     start_with(peer, &place, probe, interrupted, |scratch| {
         settings.directory = scratch.path().to_path_buf();
+        settings.streams.map_or(Ok(()), |streams| streams.prepare(scratch))?;
         peer.prepare(&settings, scratch)
     })
 }

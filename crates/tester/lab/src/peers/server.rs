@@ -6,7 +6,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::statistics::{ask_program, ask_socket};
-use super::{PeerSettings, locate};
+use super::{PeerSettings, Streams, Transport, locate};
 use crate::scratch::Scratch;
 
 /// A server program. The tables are [`super::all`] and [`super::authoritative::all`].
@@ -39,6 +39,11 @@ pub struct Server {
     /// What its configuration says beside, at `{xdp}`, so that it answers by XDP. Such a server takes
     /// devices, where nobody else's programs may be, and stays root.
     pub xdp: Option<&'static str>,
+    /// What its configuration says beside, at `{streams}`, for each transport by connections that it can be
+    /// told to serve.
+    pub streams: &'static [(Transport, &'static str)],
+    /// Whether it only forwards: what it is asked must have an address of the family asked.
+    pub only_forwards: bool,
     /// Whether it stays root without XDP too, because something that it is told needs that.
     pub needs_root: bool,
     /// Whether it knows no other prefixes than those of 96 bits.
@@ -78,6 +83,8 @@ pub(super) const UNSET: Server = Server {
     arguments: &[],
     by_hand: None,
     xdp: None,
+    streams: &[],
+    only_forwards: false,
     needs_root: false,
     only_96: false,
     statistics: Statistics::None,
@@ -90,6 +97,11 @@ pub type Values = Vec<(&'static str, String)>;
 pub trait Settings {
     /// The values for its templates.
     fn values(&self) -> Values;
+
+    /// How it is asked by connections; none: over UDP.
+    fn streams(&self) -> Option<Streams> {
+        None
+    }
 }
 
 impl Server {
@@ -98,7 +110,15 @@ impl Server {
         let mut values = settings.values();
         let xdp = self.xdp.map_or_else(String::new, |section| render(section, &values));
         values.push(("xdp", xdp));
+        let streams = settings.streams().and_then(|streams| self.streams_section(streams.transport));
+        let streams = streams.map_or_else(String::new, |section| render(section, &values));
+        values.push(("streams", streams));
         self.files.iter().map(|(name, template)| (*name, render(template, &values))).collect()
+    }
+
+    /// What its configuration says for a transport by connections.
+    fn streams_section(&self, transport: Transport) -> Option<&'static str> {
+        self.streams.iter().find(|(known, _)| *known == transport).map(|(_, section)| *section)
     }
 
     /// The text of its configuration file.
@@ -136,6 +156,7 @@ impl Server {
     pub fn obstacle(&self, settings: &PeerSettings) -> Option<Cow<'static, str>> {
         const DEVICES: &str = "AF_XDP needs Ethernet devices: name them with --devices, or let bench run as root with --path lab";
         let prefix = settings.prefix;
+        let unknown = settings.streams.filter(|streams| self.streams_section(streams.transport).is_none());
         match self.by_hand {
             Some(why) => Some(why.into()),
             None if self.only_96 && prefix.length_bits() != 96 => Some(
@@ -144,8 +165,21 @@ impl Server {
                 )
                 .into(),
             ),
+            None if unknown.is_some() => unknown.map(|streams| self.no_transport(streams.transport).into()),
             None => (self.is_xdp() && settings.devices.is_empty()).then_some(DEVICES.into()),
         }
+    }
+
+    /// That it is not configured for a transport here, and who is.
+    fn no_transport(&self, transport: Transport) -> String {
+        let servers = super::all().iter().filter(|server| server.streams_section(transport).is_some());
+        let servers: Vec<&str> = servers.map(|server| server.name).collect();
+        let transport = transport.name();
+        format!(
+            "{} is not configured for {transport} here; {} are: choose one of these, or start it yourself and use --server",
+            self.name,
+            servers.join(", ")
+        )
     }
 
     /// Whether it answers by XDP, at network devices.

@@ -3,6 +3,7 @@
 //! The configurations are written from scratch for the bench: everything is forwarded to the AuthDNS, nothing
 //! is validated, caches and buffers are sized for load. To add a server, add its row and its template.
 
+use super::Transport::{Doh, Doq, Dot, Tcp};
 use super::server::{Server, Statistics, UNSET};
 
 /// All peers, the embedded one first.
@@ -10,18 +11,54 @@ pub fn all() -> &'static [Server] {
     &PEERS
 }
 
+/// What Unbound is told of TLS, without the port.
+macro_rules! unbound_tls {
+    () => {
+        concat!(
+            "    interface: {address}@{stream_port}\n    incoming-num-tcp: {connections}\n",
+            "    tls-service-pem: \"{certificate}\"\n    tls-service-key: \"{key}\"\n"
+        )
+    };
+}
+
+/// What Knot Resolver is told of a kind of listener with TLS.
+macro_rules! kresd_listen {
+    ($kind:literal) => {
+        concat!(
+            "net.listen('{address}', {stream_port}, { kind = '",
+            $kind,
+            "' })\nnet.tls('{certificate}', '{key}')\n"
+        )
+    };
+}
+
+/// What dns64d is told of connections: all come from one network, and may begin at once.
+macro_rules! dns64d_limits {
+    () => {
+        concat!(
+            "[limits]\nconnections = 65535\nconnections_per_network = 65535\n",
+            "connections_per_address = 65535\nhandshakes_per_second = 1000000\n"
+        )
+    };
+}
+
+/// The same with a certificate.
+const DNS64D_TLS: &str =
+    concat!(dns64d_limits!(), "[tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n");
+
 /// The forwarder that comes with the instrument, over sockets.
 const DNS64D: Server = Server {
     name: "dns64d",
     program: "dns64d",
     version: (&["--version"], "dns64d "),
-    files: &[("dns64d.toml", concat!(include_str!("../../templates/dns64d.toml"), "{xdp}"))],
+    files: &[("dns64d.toml", concat!(include_str!("../../templates/dns64d.toml"), "{streams}{xdp}"))],
     arguments: &["--config", "{configuration}"],
+    streams: &[(Tcp, dns64d_limits!()), (Dot, DNS64D_TLS), (Doh, DNS64D_TLS), (Doq, DNS64D_TLS)],
     statistics: Statistics::Program("dns64d", &["control", "--socket", "{directory}/control", "stats"]),
     ..UNSET
 };
 
-static PEERS: [Server; 10] = [
+static PEERS: [Server; 11] = [
     DNS64D,
     // Past the kernel's stack, at all devices it is given.
     Server { name: "dns64d-xdp", xdp: Some("[xdp]\ndevices = {devices}\n"), ..DNS64D },
@@ -38,6 +75,12 @@ static PEERS: [Server; 10] = [
         confined_to: Some("/var/lib/unbound"),
         files: &[("unbound.conf", include_str!("../../templates/unbound.conf"))],
         arguments: &["-d", "-c", "{configuration}"],
+        // Its default takes 10 connections for each thread, and shares them out before any comes.
+        streams: &[
+            (Tcp, "    incoming-num-tcp: {connections}\n"),
+            (Dot, concat!(unbound_tls!(), "    tls-port: {stream_port}\n")),
+            (Doh, concat!(unbound_tls!(), "    https-port: {stream_port}\n")),
+        ],
         // What unbound-control would write to the socket, which only its user can reach.
         statistics: Statistics::Socket { path: "control.sock", line: "UBCT1 stats_noreset\n", prompt: None },
         ..UNSET
@@ -52,6 +95,8 @@ static PEERS: [Server; 10] = [
         name: "bind",
         files: &[("named.conf", include_str!("../../templates/named.conf"))],
         arguments: &["-f", "-L", "{log}", "-n", "{workers}", "-c", "{configuration}"],
+        // Its default takes 150 connections.
+        streams: &[(Tcp, "    tcp-clients {connections};\n")],
         ..BIND
     },
     // A recursive resolver with DNS64 of its own since 4.4, without a Lua script.
@@ -62,6 +107,8 @@ static PEERS: [Server; 10] = [
         version: (&["--version"], "PowerDNS Recursor "),
         files: &[("recursor.conf", include_str!("../../templates/recursor.conf"))],
         arguments: &["--config-dir={directory}"],
+        // Its default takes 128 connections.
+        streams: &[(Tcp, "max-tcp-clients={connections}\n")],
         only_96: true,
         statistics: Statistics::Program("rec_control", &["--socket-dir={directory}", "get-all"]),
         ..UNSET
@@ -77,6 +124,7 @@ static PEERS: [Server; 10] = [
         version: (&["--version"], "Knot Resolver, version "),
         files: &[("kresd.conf", include_str!("../../templates/kresd.conf"))],
         arguments: &["-n", "-c", "{configuration}", "{directory}"],
+        streams: &[(Tcp, ""), (Dot, kresd_listen!("tls")), (Doh, kresd_listen!("doh2"))],
         only_96: true,
         statistics: Statistics::Socket { path: "control", line: "worker.stats()\n", prompt: Some("> ") },
         ..UNSET
@@ -92,6 +140,24 @@ static PEERS: [Server; 10] = [
         version: (&["-version"], "CoreDNS-"),
         files: &[("Corefile", include_str!("../../templates/Corefile"))],
         arguments: &["-quiet", "-conf", "{configuration}"],
+        streams: &[(Tcp, "")],
+        ..UNSET
+    },
+    // PowerDNS: a proxy for servers, which forwards and does not synthesize. It shows what each transport
+    // costs without a resolver behind it. --supervised: without a console.
+    Server {
+        name: "dnsdist",
+        package: Some("dnsdist"),
+        program: "dnsdist",
+        version: (&["--version"], "dnsdist "),
+        files: &[("dnsdist.conf", include_str!("../../templates/dnsdist.conf"))],
+        arguments: &["--supervised", "--disable-syslog", "-C", "{configuration}"],
+        streams: &[
+            (Tcp, ""),
+            (Dot, "addTLSLocal('{stream_listen}', '{certificate}', '{key}')\n"),
+            (Doh, "addDOHLocal('{stream_listen}', '{certificate}', '{key}', '/dns-query')\n"),
+        ],
+        only_forwards: true,
         ..UNSET
     },
     // The first DNS64 of them all (2001). -d keeps it in the foreground. It listens on every address of a

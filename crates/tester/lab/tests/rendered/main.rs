@@ -12,7 +12,7 @@ use std::path::Path;
 use dns64::Prefix;
 use dns64::wire::Name;
 use lab::peers::authoritative::{self, ZoneSettings};
-use lab::peers::{self, PeerSettings};
+use lab::peers::{self, PeerSettings, Streams, Transport};
 
 const EXPECTED: &str = include_str!("expected.txt");
 const CONFIGURATION: &str = "/scratch/configuration";
@@ -29,6 +29,7 @@ fn peer_settings(listen: &str, prefix: &str, cores: usize) -> PeerSettings {
         send_buffer_octets: 1 << 19,
         devices: vec!["tester0".into(), "auth0".into()],
         namespace: None,
+        streams: None,
     }
 }
 
@@ -54,6 +55,24 @@ fn entry(text: &mut String, heading: &str, files: &[(&str, String)], arguments: 
     }
     for argument in arguments {
         writeln!(text, "argument {}", argument.to_str().unwrap()).unwrap();
+    }
+}
+
+/// What servers are told of each transport by connections.
+fn rendered_streams(text: &mut String) {
+    for transport in [Transport::Tcp, Transport::Dot, Transport::Doh, Transport::Doq] {
+        let listen = if transport == Transport::Tcp { "[::1]:5321" } else { "[::1]:8853" };
+        let streams = Streams { transport, listen: listen.parse().unwrap(), connections: 100 };
+        let settings =
+            PeerSettings { streams: Some(streams), ..peer_settings("[::1]:5321", "64:ff9b::/96", 2) };
+        for peer in peers::all() {
+            if let Some(why) = peer.obstacle(&settings) {
+                writeln!(text, "obstacle to {} over {}: {why}", peer.name, transport.name()).unwrap();
+                continue;
+            }
+            let heading = format!("{} over {}", peer.name, transport.name());
+            entry(text, &heading, &peer.files(&settings), &[]);
+        }
     }
 }
 
@@ -88,6 +107,7 @@ fn rendered() -> String {
             writeln!(text, "obstacle {:?}, XDP {}", server.by_hand, server.is_xdp()).unwrap();
         }
     }
+    rendered_streams(&mut text);
     text
 }
 

@@ -1,0 +1,87 @@
+//! Servers that are asked by connections: how many they must take, where, and their certificate.
+
+use std::io;
+use std::net::SocketAddr;
+
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
+
+use crate::scratch::Scratch;
+
+/// The transports by connections that a server may be told to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP (RFC 7766).
+    Tcp,
+    /// DNS over TLS (RFC 7858).
+    Dot,
+    /// DNS over HTTPS (RFC 8484), by HTTP/2.
+    Doh,
+    /// DNS over dedicated QUIC connections (RFC 9250).
+    Doq,
+}
+
+/// What a server is told of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streams {
+    /// How it will be asked.
+    pub transport: Transport,
+    /// Where it takes the connections; with TCP the address at which it also answers over UDP.
+    pub listen: SocketAddr,
+    /// How many connections at a time it must take.
+    pub connections: u64,
+}
+
+/// The file of the certificate and the file of its key, below the server's directory.
+pub(super) const CERTIFICATE: &str = "certificate.pem";
+pub(super) const KEY: &str = "key.pem";
+
+/// The name in the certificate, beside the address.
+const NAME: &str = "dut.test";
+
+impl Transport {
+    /// Its name on the command line and in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Dot => "dot",
+            Self::Doh => "doh",
+            Self::Doq => "doq",
+        }
+    }
+
+    /// The scheme that dns64d writes before an address.
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Self::Tcp => "",
+            Self::Dot => "tls://",
+            Self::Doh => "https://",
+            Self::Doq => "quic://",
+        }
+    }
+}
+
+impl Streams {
+    /// Writes a certificate that nobody but its own key signed, and that key, into a server's directory, where
+    /// the transport needs one.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(super) fn prepare(&self, scratch: &Scratch) -> io::Result<()> {
+        if self.transport == Transport::Tcp {
+            return Ok(());
+        }
+        let (certificate, key) = self.certify().map_err(io::Error::other)?;
+        scratch.write(CERTIFICATE, certificate.as_bytes())?;
+        scratch.write(KEY, key.as_bytes()).map(drop)
+    }
+
+    /// A certificate and its key, both as PEM.
+    fn certify(&self) -> Result<(String, String), rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new([NAME.to_owned()])?;
+        params.subject_alt_names.push(SanType::IpAddress(self.listen.ip()));
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, NAME);
+        Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+    }
+}
