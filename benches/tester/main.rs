@@ -9,6 +9,7 @@ mod lanes;
 mod pacing;
 mod place;
 mod stall;
+mod streams;
 mod text;
 mod tools;
 
@@ -16,7 +17,7 @@ use std::io;
 use std::process::ExitCode;
 
 use figures::Program;
-use figures::tester::{Lanes, Record, block};
+use figures::tester::{Lanes, Record, Streams, block};
 use place::{Placement, Target};
 use tools::Tool;
 
@@ -56,7 +57,7 @@ fn arguments() -> io::Result<Arguments> {
     if arguments.rounds == 0 {
         return Err(io::Error::other(
             "usage: [--rounds N] [--out FILE [--render]] [capacity|sockets|xdp|nsd|pacing|rates|stall]...\n\
-             or: [--rounds N] --out FILE lanes|hold [LANES RATE SECONDS], which leave the rest of the record as it is",
+             or: [--rounds N] --out FILE lanes|streams|hold [LANES RATE SECONDS], which leave the rest of the record as it is",
         ));
     }
     Ok(arguments)
@@ -69,6 +70,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     match arguments.sections.first().map(String::as_str) {
         Some("lanes") => return renew_lanes(arguments),
         Some("hold") => return add_try(arguments),
+        Some("streams") => return renew_streams(arguments),
         _ => {}
     }
     let place = Placement::new()?;
@@ -104,6 +106,13 @@ fn renew_lanes(arguments: &Arguments) -> io::Result<()> {
     let tries = record.lanes.take().map(|lanes| lanes.tries).unwrap_or_default();
     let measured = lanes::measure(arguments.rounds)?;
     record.lanes = Some(Lanes { origin, rounds: arguments.rounds, tries, ..measured });
+    text::write(arguments.out.as_deref(), &record, block)
+}
+
+/// Measures the connections anew.
+fn renew_streams(arguments: &Arguments) -> io::Result<()> {
+    let (mut record, origin) = (recorded(arguments)?, text::origin());
+    record.streams = Some(Streams { origin, ..streams::measure(arguments.rounds)? });
     text::write(arguments.out.as_deref(), &record, block)
 }
 

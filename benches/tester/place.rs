@@ -20,6 +20,11 @@ pub const TESTER_CPU: &str = "0";
 const SERVER_CPU: &str = "1";
 /// Where the servers listen.
 const PORT: u16 = 5300;
+/// Where they listen with TLS and QUIC, and with HTTPS.
+const TLS_PORT: u16 = 8853;
+const HTTPS_PORT: u16 = 8443;
+/// Connections that the AuthDNS may have at a time.
+const AUTH_CONNECTIONS: &str = "100000";
 /// Names in NSD's zone and in the query file: 10.0.0.0/12.
 const NAMES: u32 = 1 << 20;
 /// The longest that a tool may run, in seconds.
@@ -36,6 +41,10 @@ pub enum Target {
     Xdp,
     /// NSD with one server process and a zone of 2^20 names.
     Nsd,
+    /// The same over TCP and TLS too.
+    NsdTls,
+    /// `sextant auth` over sockets, TLS, HTTPS and QUIC.
+    Auth,
 }
 
 impl Target {
@@ -44,7 +53,8 @@ impl Target {
         match self {
             Self::Sockets => figures::tester::SOCKETS,
             Self::Xdp => figures::tester::XDP,
-            Self::Nsd => figures::tester::NSD,
+            Self::Nsd | Self::NsdTls => figures::tester::NSD,
+            Self::Auth => figures::tester::AUTH,
         }
     }
 
@@ -52,7 +62,7 @@ impl Target {
     pub fn sextant_options(self) -> Vec<String> {
         let options: &[&str] = match self {
             Self::Sockets | Self::Xdp => &["--validity", "response"],
-            Self::Nsd => &FROM_ZONE,
+            Self::Nsd | Self::NsdTls | Self::Auth => &FROM_ZONE,
         };
         options.iter().map(|&option| option.to_owned()).collect()
     }
@@ -146,7 +156,11 @@ impl Placement {
         match target {
             Target::Sockets => command.args(echo).args(["--io", "udp", "--threads", "1"]).args(more),
             Target::Xdp => command.args(echo).args(["--io", "kernel", "--device", &device]).args(more),
-            Target::Nsd => command.args(["nsd", "-d", "-c"]).arg(self.nsd_configuration()?),
+            Target::Nsd => command.args(["nsd", "-d", "-c"]).arg(self.nsd_configuration("")?),
+            Target::NsdTls => {
+                command.args(["nsd", "-d", "-c"]).arg(self.nsd_configuration(&self.nsd_tls()?)?)
+            }
+            Target::Auth => self.auth(&mut command),
         };
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         command.spawn().map(Server)
@@ -170,7 +184,46 @@ impl Placement {
         Err(io::Error::other(format!("{} does not answer", target.name())))
     }
 
-    fn nsd_configuration(&self) -> io::Result<PathBuf> {
+    /// Where the server answers over a transport.
+    pub fn server_over(&self, transport: &str) -> SocketAddr {
+        let port = match transport {
+            "dot" | "doq" => TLS_PORT,
+            "doh" => HTTPS_PORT,
+            _ => PORT,
+        };
+        SocketAddr::new(self.server.ip(), port)
+    }
+
+    /// A program at the Tester's end, on its processor: the command's process is the program's.
+    pub fn tester_program(&self, program: &str) -> Command {
+        let mut command = self.lab.command(Role::Tester, "taskset");
+        command.args(["-c", TESTER_CPU, program]).stdin(Stdio::null());
+        command
+    }
+
+    fn auth<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        let over = |transport| self.server_over(transport).to_string();
+        command.args([env!("CARGO_BIN_EXE_sextant"), "auth", "--json", "--io", "udp", "--aaaa-share", "100"]);
+        command.args(["--listen", &over("udp"), "--dot", &over("dot"), "--doh", &over("doh")]);
+        command.args(["--doq", &over("doq"), "--connections", AUTH_CONNECTIONS])
+    }
+
+    /// What NSD is told of TCP and TLS, with a certificate.
+    fn nsd_tls(&self) -> io::Result<String> {
+        let made = rcgen::generate_simple_self_signed(["nsd.test".to_owned()]).map_err(io::Error::other)?;
+        let (certificate, key) = (self.scratch("certificate.pem"), self.scratch("key.pem"));
+        fs::write(&certificate, made.cert.pem())?;
+        fs::write(&key, made.signing_key.serialize_pem())?;
+        Ok(format!(
+            "  ip-address: {}@{TLS_PORT}\n  tls-port: {TLS_PORT}\n  tls-service-pem: \"{}\"\n  tls-service-key: \"{}\"\n  \
+             tcp-count: 2000\n  tcp-query-count: 0\n",
+            self.server.ip(),
+            certificate.display(),
+            key.display()
+        ))
+    }
+
+    fn nsd_configuration(&self, more: &str) -> io::Result<PathBuf> {
         let directory = self.directory.path();
         let (zone, configuration) = (directory.join("zone"), directory.join("nsd.conf"));
         if !zone.exists() {
@@ -183,7 +236,7 @@ impl Placement {
         let text = format!(
             "server:\n  ip-address: {}@{PORT}\n  server-count: 1\n  username: \"\"\n  chroot: \"\"\n  database: \"\"\n  \
              zonesdir: \"{}\"\n  pidfile: \"{}\"\n  xfrdfile: \"{}\"\n  zonelistfile: \"{}\"\n  xfrdir: \"{}\"\n  \
-             rrl-ratelimit: 0\n  rrl-whitelist-ratelimit: 0\n  cookie-secret-file: \"\"\nremote-control:\n  \
+             rrl-ratelimit: 0\n  rrl-whitelist-ratelimit: 0\n  cookie-secret-file: \"\"\n{more}remote-control:\n  \
              control-enable: no\nzone:\n  name: dns64perf.test\n  zonefile: zone\n",
             self.server.ip(),
             directory.display(),

@@ -153,7 +153,7 @@ impl Tool {
     }
 }
 
-fn unreadable(tool: &str, output: &Output) -> io::Error {
+pub fn unreadable(tool: &str, output: &Output) -> io::Error {
     let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let last: Vec<&str> = text.lines().rev().take(4).collect();
@@ -161,7 +161,7 @@ fn unreadable(tool: &str, output: &Output) -> io::Error {
 }
 
 /// Seconds that the Tester's processor was not idle since the machine started.
-fn busy_s() -> io::Result<f64> {
+pub fn busy_s() -> io::Result<f64> {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/stat")?;
     let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{TESTER_CPU} ")));
@@ -175,7 +175,7 @@ fn busy_s() -> io::Result<f64> {
 /// makes.
 const LATENESS_NS_MAX: u64 = 20_000_000;
 
-fn sextant_told(output: &Output) -> Option<Told> {
+pub fn sextant_told(output: &Output) -> Option<Told> {
     let trial: Value = serde_json::from_slice(&output.stdout).ok()?;
     let count = |name: &str| trial.get(name).and_then(Value::as_u64);
     let lateness_ns = trial.get("schedule_error_ns")?.get("p99")?.as_u64()?;
@@ -189,7 +189,7 @@ fn sextant_told(output: &Output) -> Option<Told> {
 }
 
 /// dnsperf, resperf and kxdpgun print numbers behind labels.
-fn labelled(output: &Output, [sent, answered, time_s]: [&str; 3]) -> Option<Told> {
+pub fn labelled(output: &Output, [sent, answered, time_s]: [&str; 3]) -> Option<Told> {
     let text = String::from_utf8_lossy(&output.stdout);
     let number = |label: &str| {
         let (_, rest) = text.split_once(label)?;

@@ -3,6 +3,7 @@
 mod goals;
 mod lanes;
 mod render;
+mod streams;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,7 @@ use crate::{Origin, Program, Sample};
 
 pub use lanes::{Lanes, ProgramCost, Try};
 pub use render::block;
+pub use streams::{Asked, Evenness, KXDPGUN_QUIC, Memory, SEXTANT, Streams};
 
 /// The name of the tool that is the Measurer with a back-end, for example `sextant --io udp`.
 pub fn ours(io: &str) -> String {
@@ -26,6 +28,8 @@ pub const SOCKETS: &str = "recvmmsg reflector";
 pub const XDP: &str = "XDP reflector";
 /// NSD in tables.
 pub const NSD: &str = "NSD, 1 process";
+/// The AuthDNS on sockets in tables.
+pub const AUTH: &str = "sextant auth";
 
 /// The name of kxdpgun with this many queries in a batch.
 pub fn kxdpgun(batch: u32) -> String {
@@ -53,6 +57,9 @@ pub struct Record {
     /// Both halves of the Tester in the kernel, on one processor and on more; absent likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<Lanes>,
+    /// Queries by connections; absent likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Streams>,
 }
 
 /// A server, asked by all tools.

@@ -1,13 +1,20 @@
 //! What was aimed at, and how far it is reached.
 
-use super::{DNSPERF, Pacing, Record, SOCKETS, XDP, kxdpgun, ours};
+use super::{DNSPERF, Pacing, Record, SOCKETS, XDP, kxdpgun, ours, streams};
 use crate::Sample;
 use crate::goals::{Goal, Reached};
 
 /// The back-ends of the Measurer.
 const ALL: [&str; 4] = ["udp", "gso", "xdp", "kernel"];
 
+/// All goals.
 pub(super) fn goals(record: &Record) -> Vec<Goal> {
+    let mut goals = of_datagrams(record);
+    goals.extend(streams::goals(record.streams.as_ref()));
+    goals
+}
+
+fn of_datagrams(record: &Record) -> Vec<Goal> {
     let against_kxdpgun = kxdpgun(10);
     vec![
         fast(

@@ -33,6 +33,9 @@ pub fn block(record: &Record) -> String {
     if let Some(lanes) = &record.lanes {
         out += &lanes.section();
     }
+    if let Some(streams) = &record.streams {
+        out += &streams.section();
+    }
     out + &section(&goals::goals(record))
 }
 
