@@ -11,21 +11,21 @@ use record::{LossPlace, Outcome, Results, Trial};
 use super::running::{Background, alone, auth, sextant, stderr};
 
 /// The name in the certificates.
-const NAME: &str = "dns.test";
+pub(super) const NAME: &str = "dns.test";
 
 /// A certificate and its key in this directory.
-fn certificate(directory: &Path) {
+pub(super) fn certificate(directory: &Path) {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
     std::fs::write(directory.join("cert.pem"), made.cert.pem()).unwrap();
     std::fs::write(directory.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     std::net::TcpListener::bind("[::1]:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A trial of 1000 q/s for a second.
-fn tried(server: &str, options: &[&str]) -> Trial {
+pub(super) fn tried(server: &str, options: &[&str]) -> Trial {
     let fixed = ["trial", "--server", server, "--rate", "1000", "--duration", "1", "--json"];
     let output = sextant(&[&fixed, options].concat());
     let trial: Trial =
@@ -36,7 +36,7 @@ fn tried(server: &str, options: &[&str]) -> Trial {
 }
 
 /// Every query has an answer; on a busy machine some may be late.
-fn is_answered(trial: &Trial) {
+pub(super) fn is_answered(trial: &Trial) {
     assert_eq!((trial.scheduled, trial.answered, trial.invalid), (1000, 1000, 0), "{:?}", trial.losses);
     assert!(trial.outcome == Outcome::Pass || trial.void.is_some() || trial.late > 0, "{:?}", trial.cause);
 }
@@ -125,21 +125,25 @@ fn started_peer_answers(peer: &str, transport: &str, options: &[&str]) {
 #[test]
 fn dns64d_is_started_with_a_certificate() {
     started_peer_answers("dns64d", "dot", &[]);
+    started_peer_answers("dns64d", "doh", &[]);
 }
 
 #[test]
 fn unbound_is_started_with_a_certificate() {
     started_peer_answers("unbound", "dot", &[]);
+    started_peer_answers("unbound", "doh", &[]);
 }
 
 #[test]
 fn knot_resolver_is_started_with_a_certificate() {
     started_peer_answers("knot-resolver", "dot", &[]);
+    started_peer_answers("knot-resolver", "doh", &[]);
 }
 
 #[test]
 fn dnsdist_is_started_with_a_certificate() {
     started_peer_answers("dnsdist", "dot", &["--aaaa-share", "100"]);
+    started_peer_answers("dnsdist", "doh", &["--aaaa-share", "100"]);
 }
 
 #[test]
@@ -178,7 +182,7 @@ struct Nsd {
 }
 
 /// A process that ends with the test.
-struct Running(std::process::Child);
+pub(super) struct Running(pub(super) std::process::Child);
 
 impl Drop for Running {
     fn drop(&mut self) {

@@ -143,6 +143,11 @@ fn reach_by_connection(streams: &StreamConfig, target: &Target, tester: &Tester)
             "the handshake with {server} failed: {}",
             reason.unwrap_or_else(|| "no reason given".to_owned())
         ))),
+        Err(Unanswered::Broken(Breakdown::HttpStatus | Breakdown::HttpMalformed, Some(said))) => {
+            Err(Unreached::Server(format!(
+                "no answer over {protocol} from {server}, but {said}: is the path of --doh-path right?"
+            )))
+        }
         Err(Unanswered::Broken(why, _)) => Err(Unreached::Server(format!(
             "no {protocol} connection to {server}: {}",
             why.place().as_str().replace('_', " ")

@@ -47,6 +47,7 @@ pub fn transport_of(streams: &StreamConfig) -> Transport {
         idle_s: streams.idle_ns.map(|idle_ns| idle_ns as f64 / 1e9),
         certificate: tls.map(|tls| tls.certificate().to_owned()).unwrap_or_default(),
         resumption: tls.is_some_and(Tls::resumes),
+        request: streams.https.as_ref().map(ToString::to_string).unwrap_or_default(),
     }
 }
 

@@ -23,8 +23,16 @@ pub enum Breakdown {
     Closed,
     /// The handshake of TLS failed.
     Handshake,
-    /// The connection took no more octets within the timeout.
+    /// The connection took no more octets, or the server allowed no further stream, within the timeout.
     FlowControl,
+    /// The response was of another status of HTTP than 200.
+    HttpStatus,
+    /// The response was of status 200 and had no message of DNS.
+    HttpMalformed,
+    /// The server reset the stream of the query.
+    StreamReset,
+    /// The server said that it takes no more queries by the connection.
+    GoAway,
     /// All connections that the Tester may have were in use.
     OwnLimit,
 }
@@ -40,6 +48,10 @@ impl Breakdown {
             Self::Closed => LossPlace::ConnectionClosed,
             Self::Handshake => LossPlace::HandshakeFailed,
             Self::FlowControl => LossPlace::FlowControl,
+            Self::HttpStatus => LossPlace::HttpStatus,
+            Self::HttpMalformed => LossPlace::HttpMalformed,
+            Self::StreamReset => LossPlace::StreamReset,
+            Self::GoAway => LossPlace::GoAway,
             Self::OwnLimit => LossPlace::OwnConnectionLimit,
         }
     }
@@ -86,6 +98,9 @@ pub struct ConnectionStats {
     pub failed: BTreeMap<Breakdown, u64>,
     /// Why handshakes failed; at most [`REASONS_MAX`] reasons.
     pub handshake_failures: BTreeMap<String, u64>,
+    /// What the server said instead of answers, or instead of taking more queries; at most [`REASONS_MAX`]
+    /// kinds.
+    pub refusals: BTreeMap<String, u64>,
     /// Connections that the server ended.
     pub closed_by_server: u64,
     /// Queries that left in one write with others.
@@ -98,7 +113,7 @@ pub struct ConnectionStats {
     pub handshake_ns: Histogram<u64>,
 }
 
-/// The most reasons of failed handshakes that are told apart.
+/// The most reasons of failed handshakes, and the most kinds of refusals, that are told apart.
 pub const REASONS_MAX: usize = 16;
 
 impl Default for ConnectionStats {
@@ -109,6 +124,7 @@ impl Default for ConnectionStats {
             resumed: 0,
             failed: BTreeMap::new(),
             handshake_failures: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             closed_by_server: 0,
             joined: 0,
             waiting_ns: times::histogram(),
@@ -122,11 +138,14 @@ impl ConnectionStats {
     /// Notes an attempt that gave no connection, with the reason if it is one of a handshake.
     pub fn note_failed(&mut self, why: Breakdown, reason: Option<String>) {
         *self.failed.entry(why).or_default() += 1;
-        let Some(reason) = reason else { return };
-        let is_known = self.handshake_failures.contains_key(&reason);
-        let reason =
-            if is_known || self.handshake_failures.len() < REASONS_MAX { reason } else { "other".into() };
-        *self.handshake_failures.entry(reason).or_default() += 1;
+        if let Some(reason) = reason {
+            note(&mut self.handshake_failures, reason);
+        }
+    }
+
+    /// Notes what the server said instead of an answer, or instead of taking more queries.
+    pub fn note_refusal(&mut self, kind: String) {
+        note(&mut self.refusals, kind);
     }
 
     /// Adds what another thread counted.
@@ -139,8 +158,10 @@ impl ConnectionStats {
         for (why, count) in &other.failed {
             *self.failed.entry(*why).or_default() += count;
         }
-        for (reason, count) in &other.handshake_failures {
-            *self.handshake_failures.entry(reason.clone()).or_default() += count;
+        for (own, others) in
+            [(&mut self.handshake_failures, &other.handshake_failures), (&mut self.refusals, &other.refusals)]
+        {
+            others.iter().for_each(|(reason, count)| *own.entry(reason.clone()).or_default() += count);
         }
         for (own, others) in [
             (&mut self.waiting_ns, &other.waiting_ns),
@@ -159,6 +180,7 @@ impl ConnectionStats {
             resumed: self.resumed,
             failed: self.failed.iter().map(|(why, count)| (why.place(), *count)).collect(),
             handshake_failures: self.handshake_failures.clone(),
+            refusals: self.refusals.clone(),
             closed_by_server: self.closed_by_server,
             joined: self.joined,
             waiting_ns: times::summarize(&self.waiting_ns),
@@ -168,6 +190,12 @@ impl ConnectionStats {
             ..Connections::default()
         }
     }
+}
+
+/// Counts a reason, as one of the others if there are many already.
+fn note(reasons: &mut BTreeMap<String, u64>, reason: String) {
+    let is_told_apart = reasons.contains_key(&reason) || reasons.len() < REASONS_MAX;
+    *reasons.entry(if is_told_apart { reason } else { "other".into() }).or_default() += 1;
 }
 
 #[cfg(test)]
@@ -182,6 +210,8 @@ mod tests {
         }
         assert_eq!(one.handshake_failures.len(), REASONS_MAX + 1);
         two.note_failed(Breakdown::Refused, None);
+        one.note_refusal("status 503".to_owned());
+        two.note_refusal("status 503".to_owned());
         (two.opened, two.opened_before, two.joined) = (5, 3, 7);
         two.connect_ns.saturating_record(1000);
         one.merge(&two);
@@ -189,6 +219,7 @@ mod tests {
         assert_eq!((record.opened, record.opened_in_trial, record.joined), (5, 2, 7));
         assert_eq!(record.failed[&LossPlace::HandshakeFailed], 2 * REASONS_MAX as u64);
         assert_eq!(record.failed[&LossPlace::ConnectionRefused], 1);
+        assert_eq!(record.refusals, [("status 503".to_owned(), 2)].into());
         assert_eq!((record.connect_ns.max, record.waited), (1000, 0));
     }
 }

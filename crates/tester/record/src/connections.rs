@@ -10,7 +10,7 @@ use crate::terms::LossPlace;
 /// How queries are carried, and what was asked of the connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
-    /// `tcp` or `dot`.
+    /// `tcp`, `dot` or `doh`.
     pub protocol: String,
     /// Connections at a time, of all threads together.
     pub connections: usize,
@@ -28,6 +28,10 @@ pub struct Transport {
     /// A client's next connection resumes the session of its last one, where the server allows it.
     #[serde(default)]
     pub resumption: bool,
+    /// What is asked for by HTTPS: the method and the URI, as in `POST https://dns.example/dns-query`; empty
+    /// without HTTPS.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request: String,
 }
 
 /// What became of the connections of a trial.
@@ -45,6 +49,10 @@ pub struct Connections {
     pub failed: BTreeMap<LossPlace, u64>,
     /// Why handshakes failed, in the words of the TLS library, for example an alert.
     pub handshake_failures: BTreeMap<String, u64>,
+    /// What the server said instead of answers, or instead of taking more queries: `status 503`,
+    /// `RST_STREAM REFUSED_STREAM`, `GOAWAY NO_ERROR`, and what a response with status 200 lacked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refusals: BTreeMap<String, u64>,
     /// Connections that the server closed or broke off, with or without a query that waited.
     pub closed_by_server: u64,
     /// Queries that left in one write together with others, because they were due together or the connection

@@ -225,8 +225,16 @@ terms! {
         ConnectionClosed = "connection_closed",
         /// The handshake of TLS failed.
         HandshakeFailed = "handshake_failed",
-        /// Never sent, because the connection took no more: the server did not read.
+        /// Never sent, because the connection took no more: the server did not read, or allowed no stream.
         FlowControl = "flow_control",
+        /// The response was of another status of HTTP than 200.
+        HttpStatus = "http_status",
+        /// The response was of status 200 and had no message of DNS.
+        HttpMalformed = "http_malformed",
+        /// The server reset the stream of the query.
+        StreamReset = "stream_reset",
+        /// The server took no more queries by the connection (GOAWAY).
+        GoAway = "goaway",
         /// Never sent, because all connections that the Tester may have were in use.
         OwnConnectionLimit = "own_connection_limit",
         /// Answered after the timeout.

@@ -142,6 +142,7 @@ fn connections(seen: &Connections) -> String {
     out += &table_of_times("Time of connections", times.iter().filter(|(_, times)| times.max > 0));
     out + &table("Attempts without a connection", &seen.failed, place, 0).replace(NONE, "")
         + &table("Why handshakes failed", &seen.handshake_failures, String::clone, 0).replace(NONE, "")
+        + &table("Said instead of answers", &seen.refusals, String::clone, 0).replace(NONE, "")
 }
 
 fn table<K>(title: &str, entries: &BTreeMap<K, u64>, name: impl Fn(&K) -> String, of: u64) -> String {

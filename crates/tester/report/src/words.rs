@@ -31,10 +31,21 @@ pub(crate) fn dut_name(results: &Results) -> String {
 
 /// How the queries were carried, and by which connections.
 pub(crate) fn transport(transport: &Transport) -> String {
-    let Transport { protocol, connections, queries_each, pipelined, idle_s, certificate, resumption } =
-        transport;
+    let Transport {
+        protocol,
+        connections,
+        queries_each,
+        pipelined,
+        idle_s,
+        certificate,
+        resumption,
+        request,
+    } = transport;
     let mut parts =
         vec![format!("{protocol}, {} at a time", plural(*connections, "connection", "connections"))];
+    if !request.is_empty() {
+        parts.push(request.clone());
+    }
     if *queries_each > 0 {
         parts.push(format!("{} each", plural(*queries_each as usize, "query", "queries")));
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use measurer::transport::stream::{Pin, Protocol, StreamConfig, Tls, TlsOptions, Trust};
+use measurer::transport::stream::{Https, Method, Pin, Protocol, StreamConfig, Tls, TlsOptions, Trust};
 
 use super::{Io, TesterArgs, seconds};
 use crate::EXIT_USAGE;
@@ -42,6 +42,12 @@ pub(crate) struct TransportArgs {
     /// A client's next connection resumes the TLS session of its last one
     #[arg(long)]
     tls_resumption: bool,
+    /// Path that is asked for by HTTPS [default: /dns-query]
+    #[arg(long, value_name = "PATH")]
+    doh_path: Option<String>,
+    /// How a query is put into a request of HTTPS [default: post]
+    #[arg(long, value_enum, value_name = "METHOD")]
+    doh_method: Option<MethodArg>,
 }
 
 /// `--transport`.
@@ -54,10 +60,23 @@ enum TransportArg {
     Tcp,
     /// DNS over TLS (RFC 7858).
     Dot,
+    /// DNS over HTTPS (RFC 8484), by HTTP/2.
+    Doh,
+}
+
+/// `--doh-method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum MethodArg {
+    /// In the path, with the ID 0.
+    Get,
+    /// In the body.
+    Post,
 }
 
 /// Connections where nothing is said.
 const CONNECTIONS: u32 = 16;
+/// The path where none is said, that of the examples of RFC 8484.
+const DOH_PATH: &str = "/dns-query";
 
 impl TransportArgs {
     /// The connections to ask `server` by; `None` for UDP.
@@ -69,9 +88,11 @@ impl TransportArgs {
             TransportArg::Udp => return self.check_udp().map(|()| None),
             TransportArg::Tcp => Protocol::Tcp,
             TransportArg::Dot => Protocol::Dot,
+            TransportArg::Doh => Protocol::Doh,
         };
         check_io(protocol, tester)?;
         let tls = if protocol.has_tls() { Some(self.tls(protocol, server)?) } else { self.check_no_tls()? };
+        let https = self.https(protocol, (server, tls.as_ref()))?;
         let threads = usize::from(tester.threads).max(tester.cpus.len()).max(1);
         let connections = self.connections.unwrap_or(CONNECTIONS) as usize;
         Ok(Some(StreamConfig {
@@ -82,12 +103,33 @@ impl TransportArgs {
             pipelined: !self.one_at_a_time,
             idle_ns: self.connection_idle.map(|idle| u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX)),
             tls,
+            https,
         }))
     }
 
     /// Whether the server's certificate must be a certain one.
     pub fn checks_the_certificate(&self) -> bool {
         self.tls_ca.is_some() || self.tls_pin.is_some()
+    }
+
+    fn https(
+        &self,
+        protocol: Protocol,
+        (server, tls): (SocketAddr, Option<&Tls>),
+    ) -> Result<Option<Https>, Failure> {
+        let wrong = |message: String| Failure::new(EXIT_USAGE, message);
+        let Some(tls) = tls.filter(|_| protocol == Protocol::Doh) else {
+            return self.https_option().map_or(Ok(None), |option| {
+                Err(wrong(format!("{option} is for --transport doh; {protocol} has no HTTPS")))
+            });
+        };
+        let method = match self.doh_method {
+            Some(MethodArg::Get) => Method::Get,
+            Some(MethodArg::Post) | None => Method::Post,
+        };
+        let path = self.doh_path.as_deref().unwrap_or(DOH_PATH);
+        let https = Https::new(method, path, &tls.server_name(), server.port());
+        https.map(Some).map_err(|error| wrong(error.to_string()))
     }
 
     fn tls(&self, protocol: Protocol, server: SocketAddr) -> Result<Tls, Failure> {
@@ -102,7 +144,7 @@ impl TransportArgs {
 
     fn check_no_tls(&self) -> Result<Option<Tls>, Failure> {
         self.tls_option().map_or(Ok(None), |option| {
-            let message = format!("{option} is for --transport dot; tcp has no TLS");
+            let message = format!("{option} is for --transport dot or doh; tcp has no TLS");
             Err(Failure::new(EXIT_USAGE, message))
         })
     }
@@ -115,10 +157,16 @@ impl TransportArgs {
             (self.connection_idle.is_some(), "--connection-idle"),
         ];
         let option = given.into_iter().find(|(given, _)| *given).map(|(_, option)| option);
-        option.or(self.tls_option()).map_or(Ok(()), |option| {
-            let message = format!("{option} is for connections; say --transport tcp or dot");
+        option.or(self.tls_option()).or(self.https_option()).map_or(Ok(()), |option| {
+            let message = format!("{option} is for connections; say --transport tcp, dot or doh");
             Err(Failure::new(EXIT_USAGE, message))
         })
+    }
+
+    /// The first option that needs HTTPS.
+    fn https_option(&self) -> Option<&'static str> {
+        let given = [(self.doh_path.is_some(), "--doh-path"), (self.doh_method.is_some(), "--doh-method")];
+        given.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
     }
 
     /// The first option that needs TLS.
@@ -176,12 +224,14 @@ mod tests {
         let streams = resolved("--transport dot --queries-per-connection 10").unwrap().unwrap();
         assert_eq!((streams.connections, streams.queries_each, streams.pipelined), (16, 10, true));
         assert_eq!(streams.tls.unwrap().certificate(), "not checked");
+        let streams = resolved("--transport doh --tls-name dns.test --doh-method get").unwrap().unwrap();
+        assert_eq!(streams.https.unwrap().to_string(), "GET https://dns.test:853/dns-query");
     }
 
     #[test]
     fn options_that_do_not_go_together_are_named() {
         for (options, reason) in [
-            ("--connections 3", "--connections is for connections; say --transport tcp or dot"),
+            ("--connections 3", "--connections is for connections; say --transport tcp, dot or doh"),
             ("--tls-resumption", "--tls-resumption is for connections"),
             ("--transport tcp --tls-name x", "--tls-name is for --transport dot"),
             ("--transport tcp --io xdp", "--transport tcp: --io is for UDP"),
@@ -189,6 +239,9 @@ mod tests {
             ("--transport dot --source-ports 1-9", "leave out --source-ports"),
             ("--transport dot --tls-ca /nowhere", "/nowhere: "),
             ("--transport dot --tls-pin abc", "no SHA-256 digest"),
+            ("--doh-path /x", "--doh-path is for connections"),
+            ("--transport dot --doh-method get", "--doh-method is for --transport doh; dot has no HTTPS"),
+            ("--transport doh --doh-path x", "'x' is no path of DNS over HTTPS"),
             ("--transport doh3", "invalid value 'doh3'"),
         ] {
             let message = resolved(options).unwrap_err();

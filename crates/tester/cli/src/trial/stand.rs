@@ -98,6 +98,7 @@ fn transport(streams: &StreamConfig) -> Transport {
     match streams.protocol {
         Protocol::Tcp => Transport::Tcp,
         Protocol::Dot => Transport::Dot,
+        Protocol::Doh => Transport::Doh,
     }
 }
 

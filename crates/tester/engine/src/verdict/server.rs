@@ -17,7 +17,7 @@ fn excuses(cause: Cause, text: String) -> Finding {
 
 /// Queries that ended with their connections, or never had one.
 pub(super) fn connections(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
-    const PLACES: [(LossPlace, &str); 8] = [
+    const PLACES: [(LossPlace, &str); 12] = [
         (LossPlace::ConnectionRefused, "refused"),
         (LossPlace::ConnectionUnreachable, "without a way to the server"),
         (LossPlace::ConnectionTimedOut, "not ready within the timeout"),
@@ -25,6 +25,10 @@ pub(super) fn connections(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding
         (LossPlace::ConnectionReset, "broken off"),
         (LossPlace::ConnectionClosed, "closed by the server"),
         (LossPlace::FlowControl, "full"),
+        (LossPlace::HttpStatus, "answered with another status than 200"),
+        (LossPlace::HttpMalformed, "answered without a message of DNS"),
+        (LossPlace::StreamReset, "reset"),
+        (LossPlace::GoAway, "not taken any more (GOAWAY)"),
         (LossPlace::OwnConnectionLimit, "in use by earlier queries"),
     ];
     let lost = PLACES.iter().map(|(place, words)| (evidence.lost_at(std::slice::from_ref(place)), words));

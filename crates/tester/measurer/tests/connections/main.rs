@@ -2,6 +2,7 @@
 //! one class, and the server's own counts agree.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod https;
 mod server;
 
 use std::collections::BTreeMap;
@@ -47,6 +48,7 @@ fn streams(connections: usize) -> StreamConfig {
         pipelined: true,
         idle_ns: None,
         tls: None,
+        https: None,
     }
 }
 

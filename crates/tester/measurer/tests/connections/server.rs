@@ -1,4 +1,4 @@
-//! A server of DNS over TCP and TLS that behaves as a test wants, a thread for each connection.
+//! A server of DNS over TCP, TLS and HTTPS that behaves as a test wants, a thread for each connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,6 +13,8 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use socket2::SockRef;
+
+use super::https::{self, Http};
 
 /// What the server does with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub enum Behaviour {
     Garbage,
     /// It never reads.
     Deaf,
+    /// It speaks HTTP/2.
+    Http(Http),
 }
 
 /// What came to the server.
@@ -38,6 +42,8 @@ pub struct Seen {
     pub answers: AtomicU64,
     /// The most queries of one connection.
     pub most: AtomicU64,
+    /// Streams that the client cancelled.
+    pub cancelled: AtomicU64,
 }
 
 /// A server at work; it ends when it is dropped.
@@ -112,7 +118,7 @@ fn serve(
 }
 
 /// Reads exactly so much; `None` when the client, or the test, has ended.
-fn read(stream: &mut impl Read, buffer: &mut [u8], stop: &AtomicBool) -> Option<()> {
+pub fn read(stream: &mut impl Read, buffer: &mut [u8], stop: &AtomicBool) -> Option<()> {
     let mut at = 0;
     while at < buffer.len() {
         match stream.read(&mut buffer[at..]) {
@@ -139,6 +145,10 @@ fn converse(
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
         }
+        return;
+    }
+    if let Behaviour::Http(behaviour) = behaviour {
+        https::converse(&mut stream, (behaviour, workload), (seen, stop));
         return;
     }
     for number in 0.. {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::tcp::TcpLink;
+use super::link::Link;
 
 /// A query that waits for its connection.
 pub(super) struct Queued {
@@ -15,7 +15,7 @@ pub(super) struct Queued {
 
 /// A connection of a client.
 pub(super) struct Connection {
-    pub link: TcpLink,
+    pub link: Link,
     pub client: usize,
     pub ready: bool,
     /// When it was begun, in ns.
@@ -35,7 +35,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A new one whose first query will have this place, and that may have so many.
-    pub fn new(link: TcpLink, (client, first, queries): (usize, u64, u64), now_ns: u64) -> Self {
+    pub fn new(link: Link, (client, first, queries): (usize, u64, u64), now_ns: u64) -> Self {
         Self {
             link,
             client,

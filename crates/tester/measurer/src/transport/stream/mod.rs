@@ -1,4 +1,4 @@
-//! Queries by connections: DNS over TCP (RFC 7766) and TLS (RFC 7858).
+//! Queries by connections: DNS over TCP (RFC 7766), TLS (RFC 7858) and HTTPS (RFC 8484).
 //!
 //! A client (a socket of the lane) has one connection at a time, and opens the next one when a query is due
 //! and none is there. A [`StreamTransport`] drives the connections of a thread from one epoll loop; a link
@@ -6,7 +6,9 @@
 
 mod connection;
 mod framing;
+mod https;
 mod link;
+mod octets;
 mod pool;
 mod probe;
 mod tcp;
@@ -15,6 +17,7 @@ mod tls;
 use std::fmt;
 use std::net::SocketAddr;
 
+pub use https::{Https, Method, WrongPath};
 pub use pool::StreamTransport;
 pub use probe::{Unanswered, probe};
 pub use tls::{Pin, Tls, TlsError, TlsOptions, Trust};
@@ -28,6 +31,8 @@ pub enum Protocol {
     Tcp,
     /// The same over TLS (RFC 7858).
     Dot,
+    /// HTTP/2 over TLS (RFC 8484).
+    Doh,
 }
 
 impl Protocol {
@@ -36,6 +41,7 @@ impl Protocol {
         match self {
             Self::Tcp => "tcp",
             Self::Dot => "dot",
+            Self::Doh => "doh",
         }
     }
 
@@ -66,6 +72,8 @@ pub struct StreamConfig {
     pub idle_ns: Option<u64>,
     /// How handshakes are done; needed where [`Protocol::has_tls`].
     pub tls: Option<Tls>,
+    /// What is asked for; needed with [`Protocol::Doh`].
+    pub https: Option<Https>,
 }
 
 /// What the connections of one thread are made with.

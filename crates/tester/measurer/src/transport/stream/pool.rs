@@ -137,7 +137,7 @@ impl StreamTransport {
         let free = connection.queue.is_empty() && (pipelined || connection.outstanding == 0);
         let leaves = free && connection.link.has_room();
         if leaves {
-            connection.link.push(&self.query[..length], &mut self.scratch);
+            connection.link.push(&self.query[..length], (place, now_ns), &mut self.scratch);
             connection.leaving = connection.next;
             connection.outstanding += 1;
             connection.used_ns = now_ns;
@@ -195,7 +195,7 @@ impl StreamTransport {
             let waited_ns = now_ns.saturating_sub(queued.since_ns);
             self.stats.waiting_ns.saturating_record(waited_ns);
             self.fates.push(Fate::Left { client: connection.client, place: queued.place, waited_ns });
-            connection.link.push(&queued.octets, &mut self.scratch);
+            connection.link.push(&queued.octets, (queued.place, now_ns), &mut self.scratch);
             connection.leaving = queued.place + 1;
             connection.outstanding += 1;
             connection.used_ns = now_ns;

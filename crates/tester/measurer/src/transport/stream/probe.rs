@@ -15,7 +15,7 @@ use crate::transport::{Transport, UdpConfig};
 pub enum Unanswered {
     /// The user ended it.
     Interrupted,
-    /// The connection, with the reason of a handshake that failed.
+    /// The connection, with the reason of a handshake that failed or what the server said instead.
     Broken(Breakdown, Option<String>),
     /// There was a connection, and no answer by it.
     Silent,
@@ -69,7 +69,8 @@ pub fn probe(
             }
         });
         if let Some(why) = lost {
-            let reason = transport.stats().handshake_failures.keys().next().cloned();
+            let stats = transport.stats();
+            let reason = stats.handshake_failures.keys().chain(stats.refusals.keys()).next().cloned();
             return Ok(Err(Unanswered::Broken(why, reason)));
         }
     }

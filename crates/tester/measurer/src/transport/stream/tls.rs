@@ -107,6 +107,11 @@ impl Tls {
         Ok(Self { config: Arc::new(config), name: server, resumption: options.resumption, certificate })
     }
 
+    /// The name of the server, or its address.
+    pub fn server_name(&self) -> String {
+        self.name.to_str().into_owned()
+    }
+
     /// How certificates are checked, as the record says it.
     pub fn certificate(&self) -> &str {
         &self.certificate
@@ -133,6 +138,7 @@ impl Tls {
 fn alpn(protocol: Protocol) -> Vec<Vec<u8>> {
     match protocol {
         Protocol::Tcp | Protocol::Dot => Vec::new(),
+        Protocol::Doh => vec![b"h2".to_vec()],
     }
 }
 

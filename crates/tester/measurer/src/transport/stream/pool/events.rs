@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use engine::connections::Breakdown;
+use engine::connections::{Breakdown, Fate};
 use sys::clock;
 
 use super::{SWEEPS_IN_IDLE_TIME, StreamTransport};
@@ -48,7 +48,7 @@ impl StreamTransport {
         let Some(connection) = self.slots[slot].connection.as_deref_mut() else { return };
         let (stats, client, before) = (&mut self.stats, connection.client, self.before);
         let (outstanding, ready) = (&mut connection.outstanding, &mut connection.ready);
-        let opening = &mut self.opening;
+        let (opening, fates) = (&mut self.opening, &mut self.fates);
         let mut tell = |news: News<'_>| match news {
             News::Message(at_ns, octets) => {
                 if deliver(at_ns, client, octets) {
@@ -64,15 +64,43 @@ impl StreamTransport {
                 connect_ns.into_iter().for_each(|ns| stats.connect_ns.saturating_record(ns));
                 handshake_ns.into_iter().for_each(|ns| stats.handshake_ns.saturating_record(ns));
             }
+            News::Lost(place, why) => {
+                *outstanding = outstanding.saturating_sub(1);
+                let places = place..place + 1;
+                fates.push(Fate::Lost { client, left_before: places.end, places, at_ns: now_ns, why });
+            }
+            News::Refused(reason) => stats.note_refusal(reason),
+            News::GivenUp(queries) => *outstanding = outstanding.saturating_sub(queries),
         };
         let waiting = Waiting { poller: &self.poller, token };
         if let Err(end) = connection.link.drive(now_ns, (&mut self.scratch, waiting), &mut tell) {
             return self.end(slot, end, now_ns);
         }
-        if connection.is_done(now_ns, self.config.timeout_ns) {
+        if connection.link.is_leaving() && (connection.left > 0 || !connection.queue.is_empty()) {
+            self.leave(slot, now_ns);
+        }
+        if self.is_done(slot, now_ns) {
             return self.close(slot);
         }
         self.pump(slot, now_ns);
+    }
+
+    fn is_done(&self, slot: usize, now_ns: u64) -> bool {
+        let connection = self.slots[slot].connection.as_deref();
+        connection.is_some_and(|connection| connection.is_done(now_ns, self.config.timeout_ns))
+    }
+
+    /// The server takes no more queries by this connection: those that wait will not leave, and the client's
+    /// next one goes by a new connection.
+    fn leave(&mut self, slot: usize, now_ns: u64) {
+        let Some(connection) = self.slots[slot].connection.as_deref_mut() else { return };
+        connection.left = 0;
+        let (client, queue) = (connection.client, std::mem::take(&mut connection.queue));
+        if self.clients[client].current == Some(slot) {
+            self.clients[client].current = None;
+        }
+        queue.into_iter().for_each(|one| self.lose(client, one.place, Breakdown::GoAway, now_ns));
+        self.look_again(slot, now_ns);
     }
 
     /// A timeout has passed since the connection was begun, or since a query was handed over to it.
@@ -86,7 +114,12 @@ impl StreamTransport {
             }
             return;
         }
+        let given_up = connection.link.expire(now_ns);
+        connection.outstanding = connection.outstanding.saturating_sub(given_up);
         self.give_up_queue(slot, now_ns);
+        if given_up > 0 {
+            self.flush(slot, 0, now_ns);
+        }
         let Some(connection) = self.slots[slot].connection.as_deref_mut() else { return };
         if connection.is_done(now_ns, timeout_ns) {
             return self.close(slot);

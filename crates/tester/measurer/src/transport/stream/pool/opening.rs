@@ -10,7 +10,9 @@ use sys::clock;
 
 use super::{Slot, StreamTransport};
 use crate::transport::stream::connection::Connection;
-use crate::transport::stream::link::{End, Waiting};
+use crate::transport::stream::https::HttpsLink;
+use crate::transport::stream::link::{End, Link, Waiting};
+use crate::transport::stream::octets::Octets;
 use crate::transport::stream::tcp::TcpLink;
 
 /// So many connections are begun at once before the first query is due: fewer than servers let wait.
@@ -41,7 +43,13 @@ impl StreamTransport {
         let waiting = Waiting { poller: &self.poller, token: self.token(slot) };
         let tls = self.clients[client].tls.clone().zip(self.config.streams.tls.as_ref());
         let tls = tls.map(|(config, tls)| (config, tls.name.clone()));
-        let link = TcpLink::open(self.config.server, self.source(client), tls, (waiting, now_ns))?;
+        let octets = Octets::open(self.config.server, self.source(client), tls, (waiting, now_ns))?;
+        let link = match &self.config.streams.https {
+            None => Link::Tcp(TcpLink::new(octets)),
+            Some(https) => {
+                Link::Https(Box::new(HttpsLink::new(octets, https.clone(), self.config.timeout_ns)))
+            }
+        };
         self.free.pop();
         let of_client = &mut self.clients[client];
         let each = match self.config.streams.queries_each {
