@@ -48,7 +48,7 @@ static BOTH: LazyLock<Both> = LazyLock::new(|| {
         handle.answer(query.token, &reply);
     };
     let (sender, answers) = mpsc::channel();
-    let streams = Streams::start(1, on_query, move |answer| {
+    let streams = Streams::start("fuzz", 1, on_query, move |answer| {
         let _ = sender.send(answer);
     });
     let streams = streams.expect("a thread");

@@ -46,7 +46,7 @@ static BOTH: LazyLock<Both> = LazyLock::new(|| {
     let own = Arc::new(OnceLock::<Handle>::new());
     let on_query = on_query(Arc::clone(&own), Arc::clone(&queries), Arc::clone(&forgets));
     let (sender, answers) = mpsc::channel();
-    let streams = Streams::start(1, on_query, move |answer| {
+    let streams = Streams::start("fuzz", 1, on_query, move |answer| {
         let _ = sender.send(answer);
     });
     let streams = streams.expect("a thread");

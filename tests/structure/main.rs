@@ -17,6 +17,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
     // The foundation of both products.
     ("sextant-dns64", &[]),
+    ("sextant-streams", &["sextant-dns64"]),
     ("sextant-sys", &[]),
     ("sextant-bpf-build", &[]),
     // Nobody's code names it: a dev-dependency alone.
@@ -59,11 +60,10 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
     ),
     // The server.
     ("dns64d-core", &["sextant-dns64"]),
-    ("dns64d-streams", &["sextant-dns64"]),
-    ("dns64d-validation", &["dns64d-streams", "sextant-dns64"]),
+    ("dns64d-validation", &["sextant-dns64", "sextant-streams"]),
     (
         "dns64d-daemon",
-        &["dns64d-core", "dns64d-streams", "dns64d-validation", "sextant-dns64", "sextant-sys"],
+        &["dns64d-core", "dns64d-validation", "sextant-dns64", "sextant-streams", "sextant-sys"],
     ),
     // The two programs, a few lines each.
     ("sextant", &["dns64d-daemon", "sextant-cli"]),
@@ -105,7 +105,10 @@ fn is_server(package: &str) -> bool {
 }
 
 fn is_foundation(package: &str) -> bool {
-    matches!(package, "sextant-dns64" | "sextant-sys" | "sextant-bpf-build" | "sextant-testing")
+    matches!(
+        package,
+        "sextant-dns64" | "sextant-streams" | "sextant-sys" | "sextant-bpf-build" | "sextant-testing"
+    )
 }
 
 #[test]

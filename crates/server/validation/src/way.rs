@@ -27,6 +27,7 @@ impl UpstreamClients {
         let waiting = Waiting::default();
         let ended = waiting.clone();
         let streams = Streams::start(
+            "dns64d",
             0,
             |_| {},
             move |Answer { token, octets }| {

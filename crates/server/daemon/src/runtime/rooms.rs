@@ -17,6 +17,7 @@ const CLIENT_THREADS_MAX: usize = 64;
 pub(super) fn start_streams(config: &Config, inboxes: &Arc<[Arc<Inbox>]>) -> Result<Streams, ServerError> {
     let (for_queries, for_answers) = (inboxes.clone(), inboxes.clone());
     Streams::start(
+        "dns64d",
         match config.stream_threads {
             0 => sys::cpu::available().len().clamp(1, CLIENT_THREADS_MAX),
             threads => threads,

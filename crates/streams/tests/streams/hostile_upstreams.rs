@@ -159,7 +159,7 @@ fn https_refusals_are_failures() {
 
 #[test]
 fn unusable_upstreams_are_told_at_once() {
-    let streams = streams::Streams::start(0, |_| {}, |_| {}).unwrap();
+    let streams = streams::Streams::start("test", 0, |_| {}, |_| {}).unwrap();
     let address: SocketAddr = "127.0.0.1:853".parse().unwrap();
     let roots = Certificate::new().roots();
     let good = upstream(Protocol::Https, address, Some(roots));

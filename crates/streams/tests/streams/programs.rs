@@ -16,7 +16,7 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("dns64d-streams-{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("sextant-streams-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }

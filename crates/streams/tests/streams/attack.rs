@@ -230,7 +230,7 @@ fn clients_do_not_delay_upstream_answers() {
         }
     };
     let on_answer = move |answer: streams::Answer| answered.lock().unwrap().push(answer.octets);
-    let streams = Streams::start(CLIENT_THREADS, on_query, on_answer).unwrap();
+    let streams = Streams::start("test", CLIENT_THREADS, on_query, on_answer).unwrap();
     let (listener, address) = listener(Protocol::Tcp, 0);
     streams.listen(vec![listener], None, Limits::default()).unwrap();
     streams.set_upstreams(1, vec![upstream.upstream(Protocol::Tcp, 0)]).unwrap();
@@ -248,7 +248,7 @@ fn clients_do_not_delay_upstream_answers() {
     // And whoever watches the threads learns which of them hang.
     until("they are silent", || {
         let silent = streams.silent_threads();
-        silent.len() == CLIENT_THREADS && silent.iter().all(|name| name.starts_with("dns64d-client-"))
+        silent.len() == CLIENT_THREADS && silent.iter().all(|name| name.starts_with("test-client-"))
     });
     release.store(true, Ordering::Relaxed);
     until("they work again", || streams.silent_threads().is_empty());

@@ -80,7 +80,7 @@ fn a_set_that_cannot_be_served_changes_nothing() {
     let asker = Asker::new(vec![server.upstream(Protocol::Tcp, 0)]);
     assert!(asker.ask(0, query(1, "a.test")).is_some());
 
-    let bare = streams::Streams::start(1, |_| {}, |_| {}).unwrap();
+    let bare = streams::Streams::start("test", 1, |_| {}, |_| {}).unwrap();
     let error = bare.listen(vec![listener(Protocol::Https, 0).0], None, Limits::default()).unwrap_err();
     assert!(matches!(error, ListenError::NoCertificate(Protocol::Https)), "{error}");
     bare.stop();

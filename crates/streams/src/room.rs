@@ -14,12 +14,6 @@ use crate::server::{ClientConnections, Context, ListenError, Pending, Servers};
 use crate::tls::Certificates;
 use crate::{Answer, Counts, Gate, Limits, Listener, Pulse, Query, ServerTls, Upstream, UpstreamError};
 
-/// The name of the thread that asks upstream servers.
-const UPSTREAM_THREAD: &str = "dns64d-streams";
-
-/// The names of the threads that serve clients begin with this.
-const CLIENT_THREAD: &str = "dns64d-client-";
-
 /// How often connections that are idle for too long are looked for.
 const IDLE_CHECK_EVERY: Duration = Duration::from_secs(1);
 
@@ -46,7 +40,8 @@ struct SideThread {
 
 impl Streams {
     /// Starts the threads, without listeners and upstream servers: `client_threads` that serve clients, and
-    /// one that asks upstream servers, so that no client delays an answer from upstream.
+    /// one that asks upstream servers, so that no client delays an answer from upstream. The names of the
+    /// threads begin with `name`.
     ///
     /// The callbacks run on these threads and must be short: they hand the message on and return. `on_query`
     /// is called for every message of a client, `on_answer` once for every [`Handle::ask`].
@@ -54,6 +49,7 @@ impl Streams {
     /// # Errors
     /// A thread or its event loop cannot be made.
     pub fn start(
+        name: &str,
         client_threads: usize,
         on_query: impl Fn(Query) + Send + Sync + 'static,
         on_answer: impl Fn(Answer) + Send + Sync + 'static,
@@ -66,10 +62,10 @@ impl Streams {
             tally: Tally::default(),
         });
         let of_clients =
-            |number| SideThread::start(format!("{CLIENT_THREAD}{number}"), std::future::pending());
+            |number| SideThread::start(format!("{name}-client-{number}"), std::future::pending());
         let mut threads = (0..client_threads).map(of_clients).collect::<io::Result<Vec<_>>>()?;
         let loops = threads.iter().map(|thread| thread.runtime.clone()).collect();
-        let asking = SideThread::start(UPSTREAM_THREAD.to_owned(), tidy(room.clone()))?;
+        let asking = SideThread::start(format!("{name}-streams"), tidy(room.clone()))?;
         let upstreams = Arc::new(Generations::new(room.tally.upstreams.clone()));
         let handle = Handle { room, upstreams, runtime: asking.runtime.clone() };
         threads.push(asking);

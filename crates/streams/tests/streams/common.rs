@@ -71,7 +71,7 @@ impl Server {
             }
             seen.lock().unwrap().push(query);
         };
-        let streams = Streams::start(CLIENT_THREADS, on_query, |_| {}).unwrap();
+        let streams = Streams::start("test", CLIENT_THREADS, on_query, |_| {}).unwrap();
         assert!(own.set(streams.handle()).is_ok());
         let (listeners, addresses) = protocols.iter().enumerate().map(|(n, &p)| listener(p, n)).unzip();
         streams.listen(listeners, Some(certificate.tls()), limits).unwrap();
@@ -180,7 +180,7 @@ pub struct Asker {
 impl Asker {
     pub fn new(upstreams: Vec<Upstream>) -> Self {
         let (sender, answers) = mpsc::channel();
-        let streams = Streams::start(0, |_| {}, move |answer| sender.send(answer).unwrap()).unwrap();
+        let streams = Streams::start("test", 0, |_| {}, move |answer| sender.send(answer).unwrap()).unwrap();
         streams.set_upstreams(1, upstreams).unwrap();
         Self { handle: streams.handle(), streams, answers }
     }
