@@ -6,6 +6,7 @@
 //! holds many connections therefore cannot exclude others, and no connection is ended while there is room.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -43,8 +44,27 @@ struct Place {
 #[derive(Default)]
 struct Network {
     places: Vec<u64>,
+    /// How many of them each address has.
+    addresses: HashMap<IpAddr, usize>,
     /// The change that gave it so many places.
     changed: u64,
+}
+
+impl Network {
+    fn add(&mut self, number: u64, address: IpAddr) {
+        self.places.push(number);
+        *self.addresses.entry(address).or_default() += 1;
+    }
+
+    fn remove(&mut self, number: u64, address: IpAddr) {
+        self.places.retain(|&own| own != number);
+        if let Entry::Occupied(mut count) = self.addresses.entry(address) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
 }
 
 /// How many connections one client competes with.
@@ -67,14 +87,14 @@ impl Pool {
         let victim = self.victim(limits, address, network)?;
         let gone = victim.and_then(|victim| self.leave(victim));
         self.places.insert(number, Place { address, network, usage });
-        self.change(network, |places| places.push(number));
+        self.change(network, |network| network.add(number, address));
         Ok(gone)
     }
 
     /// Takes a connection out, if it is still there.
     pub fn leave(&mut self, number: u64) -> Option<Arc<Usage>> {
         let place = self.places.remove(&number)?;
-        self.change(place.network, |places| places.retain(|&own| own != number));
+        self.change(place.network, |network| network.remove(number, place.address));
         Some(place.usage)
     }
 
@@ -99,9 +119,11 @@ impl Pool {
     }
 
     fn held(&self, address: IpAddr, network: IpAddr) -> Held {
-        let places = self.networks.get(&network).map_or(&[][..], |network| &network.places);
-        let by_address = places.iter().filter(|number| self.places[number].address == address).count();
-        Held { by_address, by_network: places.len() }
+        let Some(network) = self.networks.get(&network) else {
+            return Held { by_address: 0, by_network: 0 };
+        };
+        let by_address = network.addresses.get(&address).copied().unwrap_or(0);
+        Held { by_address, by_network: network.places.len() }
     }
 
     /// The connection that has to go for one of this address; `None` where there is room.
@@ -147,10 +169,10 @@ impl Pool {
     }
 
     /// Changes the connections of a network, and its rank with them.
-    fn change(&mut self, address: IpAddr, change: impl FnOnce(&mut Vec<u64>)) {
+    fn change(&mut self, address: IpAddr, change: impl FnOnce(&mut Network)) {
         let network = self.networks.entry(address).or_default();
         self.ranks.remove(&(network.places.len(), Reverse(network.changed), address));
-        change(&mut network.places);
+        change(network);
         self.changes += 1;
         network.changed = self.changes;
         if network.places.is_empty() {
