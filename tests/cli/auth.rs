@@ -3,7 +3,10 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use crate::running::{Background, command, sextant, stderr};
+use record::Trial;
+use serde_json::Value;
+
+use crate::running::{Background, alone, command, sextant, stderr};
 
 /// The first record's RDATA of the answer to a question for type A.
 fn ask(server: &str, name: &str) -> Vec<u8> {
@@ -59,6 +62,60 @@ fn rules_records_and_signatures_are_options() {
     assert!(reverse.contains("trust-anchors { \"10.in-addr.arpa.\" static-key 257 3 15 "), "{reverse}");
 }
 
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A number of a transport in the counters.
+fn count(counters: &Value, transport: &str, field: &str) -> u64 {
+    counters[transport][field].as_u64().unwrap_or_else(|| panic!("{counters}"))
+}
+
+#[test]
+fn trials_over_connections_count_what_the_authdns_counts() {
+    let _alone = alone();
+    let [tcp, dot, doh, doq] = std::array::from_fn(|_| format!("127.0.0.1:{}", free_port()));
+    let listen = ["--listen", &tcp, "--dot", &dot, "--doh", &doh, "--doq", &doq];
+    let serving = command(
+        &[&["auth", "--json", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"], &listen[..]]
+            .concat(),
+    );
+    let (serving, line) = Background::start(serving, "TLS pin");
+    let pin = line.strip_prefix("sextant auth: TLS pin: ").unwrap().trim_end();
+    let (mut sent, mut opened) = (Vec::new(), 0);
+    for (server, options) in [
+        (&tcp, &["--transport", "tcp", "--queries-per-connection", "20"][..]),
+        (&dot, &["--transport", "dot", "--tls-pin", pin, "--queries-per-connection", "20"]),
+    ] {
+        let fixed = ["trial", "--server", server, "--rate", "1000", "--duration", "1", "--json"];
+        let output = sextant(&[&fixed, options].concat());
+        let trial: Trial =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+        // On a busy machine some may wait too long for their connection, and are not sent.
+        assert!(trial.sent > trial.scheduled / 2, "{:?} {:?}", trial.losses, trial.connections);
+        assert_eq!((trial.answered, trial.invalid, trial.lost), (trial.sent, 0, 0), "{:?}", trial.losses);
+        sent.push(trial.sent);
+        opened = trial.connections.unwrap().opened;
+    }
+    let wrong = ["--transport", "dot", "--tls-pin", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="];
+    let refused = sextant(&[&["trial", "--server", &dot, "--rate", "10"], &wrong[..]].concat());
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+
+    serving.signal("INT");
+    let (code, out, _) = serving.end();
+    assert_eq!(code, Some(0));
+    let counters: Value = serde_json::from_str(&out).unwrap();
+    // A trial asks once or twice before it begins whether the server answers.
+    for (transport, sent) in ["tcp", "dot"].into_iter().zip(sent) {
+        let answers = count(&counters, transport, "answers");
+        let queries = count(&counters, transport, "queries_aaaa");
+        assert!((sent..sent + 5).contains(&queries) && queries == answers, "{counters}");
+    }
+    assert!((opened..opened + 5).contains(&count(&counters, "dot", "connections")), "{counters}");
+    assert!(count(&counters, "dot", "handshake_failures") >= 1, "{counters}");
+    assert_eq!((count(&counters, "doh", "answers"), count(&counters, "doq", "answers")), (0, 0));
+}
+
 #[test]
 fn what_cannot_be_served_is_told_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
@@ -68,7 +125,16 @@ fn what_cannot_be_served_is_told_in_one_line() {
     let long = "a.".repeat(115);
     let missing = directory.path().join("no/such/directory");
     for (options, code, expected) in [
-        (&["--records", path][..], 2, format!("sextant auth: {path}, line 2: ")),
+        (&["--tls-cert", path, "--tls-key", path][..], 2, "give an address with --dot".to_owned()),
+        (&["--dot", "127.0.0.1:0", "--tls-cert", path], 2, "--tls-key".to_owned()),
+        (
+            &["--dot", "127.0.0.1:0", "--tls-cert", path, "--tls-key", path],
+            2,
+            "--tls-cert, --tls-key: no usable certificate".to_owned(),
+        ),
+        (&["--doq", "192.0.2.1:853"], 3, "cannot listen on 192.0.2.1:853 (DoQ)".to_owned()),
+        (&["--connections", "0"], 2, "a number from 1 to 1000000".to_owned()),
+        (&["--records", path], 2, format!("sextant auth: {path}, line 2: ")),
         (&["--signed", "--suffix", &long], 2, "leaves no room for the hashes of a signed zone".to_owned()),
         (&["--suffix", "a b"], 2, "suffix 'a b': only letters, digits".to_owned()),
         (&["--signed", "--trust-anchor", missing.to_str().unwrap()], 3, "--trust-anchor ".to_owned()),

@@ -26,7 +26,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
     ("sextant-record", &["sextant-dns64"]),
     ("sextant-engine", &["sextant-dns64", "sextant-record"]),
     ("sextant-measurer", &["sextant-dns64", "sextant-engine", "sextant-sys"]),
-    ("sextant-authdns", &["sextant-dns64", "sextant-record", "sextant-sys"]),
+    ("sextant-authdns", &["sextant-dns64", "sextant-record", "sextant-streams", "sextant-sys"]),
     ("sextant-lab", &["sextant-dns64", "sextant-record", "sextant-sys"]),
     ("sextant-report", &["sextant-record"]),
     // For the benchmarks alone.

@@ -121,10 +121,12 @@ impl Streams {
         self.handle.room.tally.copy()
     }
 
-    /// Ends all listeners, connections and questions, and waits for the threads. Handles that still exist do
-    /// nothing from then on.
-    pub fn stop(self) {
+    /// Ends all listeners, connections and questions, waits for the threads and returns the last counters.
+    /// Handles that still exist do nothing from then on.
+    pub fn stop(self) -> Counts {
+        let room = self.handle.room.clone();
         drop(self);
+        room.tally.copy()
     }
 }
 

@@ -67,6 +67,12 @@ impl ServerTls {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         Self::from_pem(&read(certificate)?, &read(key)?)
     }
+
+    /// The public key in DER (SubjectPublicKeyInfo, RFC 5280 4.1.2.7), of which a pin is the digest (RFC 7858
+    /// 4.2); `None` for a key whose library does not tell.
+    pub fn public_key(&self) -> Option<Vec<u8>> {
+        self.0.key.public_key().map(|key| key.to_vec())
+    }
 }
 
 /// The authorities that may vouch for an upstream server.

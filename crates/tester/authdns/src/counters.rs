@@ -137,6 +137,25 @@ impl SharedTraffic {
     }
 }
 
+/// The counts of one encrypted transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EncryptedCounters {
+    /// Queries and answers. An answer counts when it is handed to the connection; broken messages and HTTP
+    /// requests without a query are malformed and dropped.
+    #[serde(flatten)]
+    pub traffic: Traffic,
+    /// Connections accepted, unfinished handshakes among them.
+    pub connections: u64,
+    /// Handshakes that failed or took too long.
+    pub handshake_failures: u64,
+    /// Connections refused, because the limit was reached and none was idle.
+    pub connections_refused: u64,
+    /// Idle connections closed to make room for others.
+    pub connections_evicted: u64,
+    /// Connections closed because the client took too long to send a message or to read its answers.
+    pub too_slow: u64,
+}
+
 /// Everything an [`Authority`](super::Authority) counts, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
@@ -144,6 +163,15 @@ pub struct Counters {
     pub udp: Traffic,
     /// Over TCP; an answer counts when it is handed to the connection.
     pub tcp: Traffic,
+    /// Over TLS, where that is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dot: Option<EncryptedCounters>,
+    /// Over HTTPS, where that is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doh: Option<EncryptedCounters>,
+    /// Over QUIC, where that is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doq: Option<EncryptedCounters>,
     /// Datagrams that the kernel dropped at our sockets, most often because their receive buffers were full.
     pub udp_socket_drops: u64,
     /// Times that a socket reported an error on receiving.

@@ -2,9 +2,10 @@
 //!
 //! [`Zone`] is that function and knows no socket. A [`Responder`] lets [`faults`] befall its answers and an
 //! [`Observer`] note its queries. A [`UdpService`] answers so at one socket, polled by whoever owns it; an
-//! [`Authority`] is a whole server with threads for UDP and TCP.
+//! [`Authority`] is a whole server with threads for UDP, TCP and encrypted transports.
 #![forbid(unsafe_code)]
 
+mod certificate;
 mod counters;
 mod delayed;
 pub mod echo;
@@ -24,13 +25,17 @@ mod objects {
     include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 }
 
-pub use counters::{Counters, Traffic};
+pub use certificate::{self_signed, tls_pin};
+pub use counters::{Counters, EncryptedCounters, Traffic};
 pub use delayed::Delayed;
 pub use faults::Reply;
 pub use observe::{OBSERVED_QUERIES, Observation, Observer};
 pub use query::Query;
 pub use responder::Responder;
-pub use server::{Authority, AuthorityConfig, Io, IoRefusal, StartError, TcpLimits, UdpService};
+pub use server::{
+    Authority, AuthorityConfig, ConnectionLimits, EncryptedConfig, Io, IoRefusal, StartError, UdpService,
+};
+pub use streams::{ServerTls, TlsError};
 pub use zone::{
     ADDRESSES_MAX, ANSWER_OCTETS_MAX, Answer, EDNS_PAYLOAD_OCTETS, QueryKind, RecordsError, RecordsFile,
     Rules, Signing, SigningKey, TCP_ANSWER_OCTETS_MAX, TEXT_OCTETS_MAX, TTL_S_MAX, Transport, TrustAnchor,

@@ -188,7 +188,7 @@ fn start_auth(
         listen: vec![listen],
         threads: threads.number(),
         cpus: threads.processors(tester, io, hosted),
-        tcp: None,
+        tcp: false,
         io,
         device: site.device(Role::Auth, Role::Tester),
         ..AuthorityConfig::default()

@@ -33,7 +33,7 @@ pub enum Effect {
     AaaaSilent,
     /// The answer is sent later by a time drawn from the distribution.
     Delay(Delay),
-    /// The answer comes twice.
+    /// The answer comes twice, over UDP and TCP.
     Duplicate,
     /// The answer has TC set and no records, over UDP.
     Truncate,
@@ -96,7 +96,7 @@ pub struct Fault {
     pub pattern: Option<Pattern>,
     /// The type of the question; all where there is none.
     pub qtype: Option<u16>,
-    /// How the query came; both where there is none.
+    /// How the query came; all where there is none.
     pub transport: Option<Transport>,
 }
 
@@ -217,7 +217,7 @@ impl Faults {
                     let delay_ns = delay.sample_ns(subject.bits, index);
                     reply.delay_ns = reply.delay_ns.saturating_add(delay_ns).min(DELAY_NS_MAX);
                 }
-                Effect::Duplicate => reply.copies = 2,
+                Effect::Duplicate if transport.can_repeat() => reply.copies = 2,
                 _ => continue,
             }
             reply.faults.add(effect.kind());

@@ -150,11 +150,11 @@ fn read_condition(fault: &mut Fault, part: &str, key: &str, value: &str) -> Resu
             let qtype: Rtype = value.parse().map_err(|_| FaultError::new(part, reason))?;
             fault.qtype = Some(qtype.to_int());
         }
-        "over" => match value {
-            "udp" => fault.transport = Some(Transport::Udp),
-            "tcp" => fault.transport = Some(Transport::Tcp),
-            _ => return Err(FaultError::new(part, "write over=udp or over=tcp")),
-        },
+        "over" => {
+            let transport = Transport::ALL.into_iter().find(|transport| transport.name() == value);
+            let reason = "write over=udp, tcp, dot, doh or doq";
+            fault.transport = Some(transport.ok_or_else(|| FaultError::new(part, reason))?);
+        }
         "max" => match &mut fault.effect {
             Effect::Delay(delay) => delay.max_ns = read_time(part, value)?,
             _ => return Err(FaultError::new(part, "only a delay has a greatest value")),
@@ -292,7 +292,7 @@ mod tests {
             ("loss,speed=3", "'speed=3'", "no such condition"),
             ("loss,type=AAAAA", "'type=AAAAA'", "type=TYPE65"),
             ("loss,name=a..b", "'name=a..b'", "name=*.bad.test"),
-            ("loss,over=sctp", "'over=sctp'", "over=udp or over=tcp"),
+            ("loss,over=sctp", "'over=sctp'", "write over=udp, tcp, dot, doh or doq"),
             ("loss,max=1s", "'max=1s'", "only a delay"),
             ("aaaa-silent,type=A", "'type=A'", "loss,type="),
             ("rcode", "'rcode'", "SERVFAIL"),

@@ -159,7 +159,7 @@ fn read(query: &Query<'_>) -> Seen {
         port: query.from.port(),
         id,
         qtype: name.qtype,
-        tcp: query.transport == Transport::Tcp,
+        tcp: query.transport != Transport::Udp,
         letters: name.letters,
     }
 }

@@ -1,8 +1,11 @@
-//! The AuthDNS as a running server: UDP sockets spread over threads, and a TCP listener.
+//! The AuthDNS as a running server: UDP sockets spread over threads, a TCP listener, and event loops for
+//! encrypted transports.
 
 mod backend;
 mod connection;
+mod encrypted;
 mod kernel;
+mod late;
 mod outbox;
 mod tcp;
 mod udp;
@@ -15,6 +18,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use streams::ListenError;
 use sys::udp::Options;
 
 use crate::counters::Counters;
@@ -22,10 +26,12 @@ use crate::faults::Faults;
 use crate::listen::advice;
 use crate::observe::Observer;
 use crate::responder::Responder;
-use crate::zone::Zone;
+use crate::zone::{Transport, Zone};
 use backend::Backend;
 pub use backend::{Io, IoRefusal};
-pub use tcp::TcpLimits;
+pub use encrypted::EncryptedConfig;
+use encrypted::EncryptedService;
+pub use tcp::ConnectionLimits;
 use tcp::{TcpGauge, TcpService, listen};
 use udp::UdpGauge;
 pub use udp::UdpService;
@@ -49,8 +55,12 @@ pub struct AuthorityConfig {
     /// Whether number and processors of the threads are binding: [`Io::Kernel`], which runs on the processors
     /// that receive the queries, is refused then.
     pub in_threads: bool,
-    /// The bounds of TCP; `None` for UDP alone.
-    pub tcp: Option<TcpLimits>,
+    /// Whether the addresses of `listen` answer over TCP, too.
+    pub tcp: bool,
+    /// What is served over TLS, HTTPS and QUIC.
+    pub encrypted: Option<EncryptedConfig>,
+    /// The bounds of connections.
+    pub limits: ConnectionLimits,
     /// The size of the buffers of each UDP socket in octets; 0 leaves the system's default.
     pub socket_buffer_octets: usize,
     /// What befalls the answers; `None` for nothing.
@@ -70,7 +80,9 @@ impl Default for AuthorityConfig {
             threads: 1,
             cpus: Vec::new(),
             in_threads: false,
-            tcp: Some(TcpLimits::default()),
+            tcp: true,
+            encrypted: None,
+            limits: ConnectionLimits::default(),
             socket_buffer_octets: SOCKET_BUFFER_OCTETS,
             faults: None,
             observer: None,
@@ -87,8 +99,8 @@ pub enum StartError {
     NoAddress,
     /// An address could not be had.
     Bind {
-        /// `UDP` or `TCP`.
-        transport: &'static str,
+        /// How it was to answer there.
+        transport: Transport,
         /// The address.
         address: SocketAddr,
         /// What the system says.
@@ -96,6 +108,8 @@ pub enum StartError {
     },
     /// A thread could not be started, or not on its processor.
     Thread(io::Error),
+    /// The listeners of the encrypted transports could not be started.
+    Encrypted(ListenError),
     /// This way of answering cannot do what is asked of it, with the reason.
     Io(Io, IoRefusal),
 }
@@ -109,6 +123,7 @@ impl fmt::Display for StartError {
                 write!(f, "cannot listen on {address} ({transport}): {error}{advice}")
             }
             Self::Thread(error) => write!(f, "cannot start the threads of the AuthDNS: {error}"),
+            Self::Encrypted(error) => write!(f, "cannot serve encrypted transports: {error}"),
             Self::Io(io, reason) => write!(f, "--io {io}: {reason}"),
         }
     }
@@ -119,6 +134,7 @@ impl std::error::Error for StartError {
         match self {
             Self::NoAddress | Self::Io(..) => None,
             Self::Bind { error, .. } | Self::Thread(error) => Some(error),
+            Self::Encrypted(error) => Some(error),
         }
     }
 }
@@ -128,6 +144,7 @@ pub struct Authority {
     // In this order: the threads end before the sockets close.
     workers: Vec<Worker>,
     tcp: Option<TcpService>,
+    encrypted: Option<EncryptedService>,
     local_addrs: Vec<SocketAddr>,
     udp_gauges: Vec<UdpGauge>,
     tcp_gauge: Arc<TcpGauge>,
@@ -168,14 +185,17 @@ impl Authority {
         }
         // Last, so that the sockets serve what it passes.
         let backend = Backend::start(config, &responder, &local_addrs, &receive_failures)?;
-        let tcp = config
-            .tcp
-            .map(|limits| TcpService::start(listeners, limits, responder, tcp_gauge.clone()))
-            .transpose()
-            .map_err(StartError::Thread)?;
+        let encrypted = config.encrypted.as_ref();
+        let encrypted = encrypted
+            .map(|wanted| EncryptedService::start(wanted, config.limits, config.threads, &responder))
+            .transpose()?;
+        let tcp =
+            config.tcp.then(|| TcpService::start(listeners, config.limits, responder, tcp_gauge.clone()));
+        let tcp = tcp.transpose().map_err(StartError::Thread)?;
         Ok(Self {
             workers,
             tcp,
+            encrypted,
             local_addrs,
             udp_gauges,
             tcp_gauge,
@@ -189,6 +209,12 @@ impl Authority {
     /// free.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
+    }
+
+    /// The addresses it answers on over TLS, HTTPS and QUIC, in this order and in the order of
+    /// [`EncryptedConfig`], with the ports that were free.
+    pub fn encrypted_addrs(&self) -> &[(Transport, SocketAddr)] {
+        self.encrypted.as_ref().map_or(&[], EncryptedService::addresses)
     }
 
     /// How it answers over UDP: what [`AuthorityConfig::io`] came to, never [`Io::Auto`].
@@ -226,6 +252,9 @@ impl Authority {
             counters.udp_socket_drops += gauge.socket_drops();
         }
         self.backend.add_to(&mut counters);
+        if let Some(encrypted) = &self.encrypted {
+            encrypted.add_to(&mut counters);
+        }
         counters
     }
 
@@ -251,6 +280,9 @@ impl Authority {
         self.workers.clear();
         self.backend.stop();
         self.tcp = None;
+        if let Some(encrypted) = &mut self.encrypted {
+            encrypted.stop();
+        }
         self.counters()
     }
 }
@@ -286,7 +318,7 @@ fn bind_once(
     config: &AuthorityConfig,
     responder: &Responder,
 ) -> Result<BoundAddress, StartError> {
-    let udp_error = |error| StartError::Bind { transport: "UDP", address, error };
+    let udp_error = |error| StartError::Bind { transport: Transport::Udp, address, error };
     let options = Options {
         reuse_port: config.threads > 1,
         receive_buffer_octets: config.socket_buffer_octets,
@@ -308,11 +340,7 @@ fn bind_once(
         services.push(service);
     }
     address = bound;
-    let listener = match config.tcp {
-        Some(_) => {
-            Some(listen(address).map_err(|error| StartError::Bind { transport: "TCP", address, error })?)
-        }
-        None => None,
-    };
+    let tcp_error = |error| StartError::Bind { transport: Transport::Tcp, address, error };
+    let listener = config.tcp.then(|| listen(address, config.limits)).transpose().map_err(tcp_error)?;
     Ok(BoundAddress { address, services, listener })
 }

@@ -16,27 +16,29 @@ use crate::counters::{SharedTraffic, Traffic};
 use crate::delayed::Delayed;
 use crate::responder::Responder;
 
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 128;
+/// Connections that wait to be accepted, at least and at most; the kernel has a limit of its own.
+const BACKLOG_MIN: usize = 128;
+const BACKLOG_MAX: usize = 1 << 16;
 /// How often idle connections are looked for.
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// Answers that faults may keep waiting.
-const DELAYED_MAX: usize = 1 << 16;
+pub(super) const DELAYED_MAX: usize = 1 << 16;
 /// The pause after a failed accept (most often too many open files), which would fail again at once.
 const FAILURE_PAUSE: Duration = Duration::from_millis(10);
 /// The token of the waker; listeners have their index, connections what follows.
 const WAKER: u64 = u64::MAX;
 
-/// The bounds of the TCP service.
+/// The bounds of connections.
 #[derive(Clone, Copy, Debug)]
-pub struct TcpLimits {
-    /// Connections at a time; more are closed as soon as they are accepted.
+pub struct ConnectionLimits {
+    /// Connections at a time over TCP; more are closed as soon as they are accepted. As many again over TLS,
+    /// HTTPS and QUIC together: more take the places of those that have been idle for the longest time.
     pub connections: usize,
     /// A connection that has sent no whole query for so long is closed (RFC 7766 6.2.3).
     pub idle_timeout: Duration,
 }
 
-impl Default for TcpLimits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self { connections: 256, idle_timeout: Duration::from_secs(10) }
     }
@@ -54,8 +56,8 @@ pub(super) struct TcpGauge {
 ///
 /// # Errors
 /// Likewise.
-pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    sys::tcp::listen(address, BACKLOG)
+pub(super) fn listen(address: SocketAddr, limits: ConnectionLimits) -> io::Result<TcpListener> {
+    sys::tcp::listen(address, limits.connections.clamp(BACKLOG_MIN, BACKLOG_MAX) as i32)
 }
 
 /// The handle of the thread; dropping it ends the thread and closes all connections.
@@ -72,7 +74,7 @@ impl TcpService {
     /// A thread or descriptor cannot be had.
     pub fn start(
         listeners: Vec<TcpListener>,
-        limits: TcpLimits,
+        limits: ConnectionLimits,
         responder: Responder,
         gauge: Arc<TcpGauge>,
     ) -> io::Result<Self> {
@@ -113,7 +115,7 @@ impl Drop for TcpService {
 struct Server {
     poller: Poller,
     listeners: Vec<TcpListener>,
-    limits: TcpLimits,
+    limits: ConnectionLimits,
     responder: Responder,
     delayed: Delayed<(u64, Box<[u8]>)>,
     gauge: Arc<TcpGauge>,

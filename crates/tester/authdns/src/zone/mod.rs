@@ -155,6 +155,46 @@ pub enum Transport {
     Udp,
     /// The answer may fill the buffer.
     Tcp,
+    /// Over TLS (RFC 7858), as over TCP.
+    Dot,
+    /// Over HTTPS (RFC 8484), as over TCP.
+    Doh,
+    /// Over QUIC (RFC 9250), as over TCP.
+    Doq,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Dot, Self::Doh, Self::Doq];
+
+    /// As options and conditions have it: `udp`, `tcp`, `dot`, `doh` or `doq`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Dot => "dot",
+            Self::Doh => "doh",
+            Self::Doq => "doq",
+        }
+    }
+
+    /// Whether an answer can come twice. A stream of HTTPS or QUIC carries one answer; DoT is served like
+    /// them.
+    pub(crate) fn can_repeat(self) -> bool {
+        matches!(self, Self::Udp | Self::Tcp)
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+            Self::Dot => "DoT",
+            Self::Doh => "DoH",
+            Self::Doq => "DoQ",
+        })
+    }
 }
 
 /// What a query was, for the counters.

@@ -4,6 +4,7 @@
 
 mod backends;
 mod dnssec;
+mod encrypted;
 mod faults;
 mod frames;
 mod kernel;

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use authdns::{Authority, AuthorityConfig, StartError, TcpLimits, Zone, ZoneConfig};
+use authdns::{Authority, AuthorityConfig, ConnectionLimits, StartError, Zone, ZoneConfig};
 use domain::base::iana::{Rcode, Rtype};
 
 use crate::zone::{HOST, query, rcode, records};
@@ -213,8 +213,8 @@ fn assert_closed(stream: &mut TcpStream, why: &str) {
 
 #[test]
 fn tcp_connections_are_bounded() {
-    let limits = TcpLimits { connections: 2, ..TcpLimits::default() };
-    let server = start(&["127.0.0.1:0"], |config| config.tcp = Some(limits));
+    let limits = ConnectionLimits { connections: 2, ..ConnectionLimits::default() };
+    let server = start(&["127.0.0.1:0"], |config| config.limits = limits);
     let address = server.local_addrs()[0];
     let [mut endless, mut other] = [connect(address), connect(address)];
     until("both are admitted", || server.counters().tcp_connections == 2);
@@ -229,8 +229,8 @@ fn tcp_connections_are_bounded() {
 
 #[test]
 fn idle_tcp_connections_are_closed() {
-    let limits = TcpLimits { idle_timeout: Duration::from_millis(50), ..TcpLimits::default() };
-    let server = start(&["[::1]:0"], |config| config.tcp = Some(limits));
+    let limits = ConnectionLimits { idle_timeout: Duration::from_millis(50), ..ConnectionLimits::default() };
+    let server = start(&["[::1]:0"], |config| config.limits = limits);
     assert_closed(&mut connect(server.local_addrs()[0]), "it sends nothing");
     let mut slow = connect(server.local_addrs()[0]);
     slow.write_all(&[0, 40, 1]).unwrap();

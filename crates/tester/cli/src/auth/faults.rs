@@ -13,7 +13,7 @@ Faults: --fault KIND[=VALUE][,CONDITION=VALUE]...
   aaaa-silent[=10%]    no answer to AAAA for 10 % of the names; A is answered
   delay=20ms           a late answer; also delay=normal(20ms,5ms) (mean, standard deviation) and
                        delay=pareto(20ms,1.5) (least, shape), which ',max=2s' bounds
-  duplicate[=1%]       the answer twice
+  duplicate[=1%]       the answer twice, over UDP and TCP
   truncate[=1%]        TC and no records, over UDP
   rcode=SERVFAIL       an RCODE, by name or number; those above 15 only where the query has EDNS
   wrong-id[=1%]        another ID in the answer
@@ -25,7 +25,7 @@ Conditions, all of which must hold:
   names=10%            of the names, always the same ones
   name=*.bad.test      names like this; '*' stands for anything
   type=AAAA            of the question
-  over=udp             or over=tcp
+  over=udp             or tcp, dot, doh, doq
 Shares lie side by side: with loss=1% and duplicate=2%, 1 % are lost and another 2 % are answered twice.
   sextant auth --fault 'loss=1%' --fault 'delay=pareto(5ms,1.5),share=10%' --fault-seed 7
   sextant auth --fault 'rcode=SERVFAIL,name=*-007.dns64perf.test' --fault 'aaaa-silent=5%'";

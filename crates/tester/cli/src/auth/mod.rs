@@ -9,14 +9,21 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use record::identifiers::Analysis;
 
-use authdns::{Authority, AuthorityConfig, Counters, IoRefusal, StartError, Traffic, Zone};
+use authdns::{
+    Authority, AuthorityConfig, Counters, EncryptedCounters, IoRefusal, Observer, StartError, Traffic,
+    Transport, Zone,
+};
 
+use crate::failure::Failure;
+
+mod encrypted;
 mod faults;
 mod observe;
 mod service;
 mod signing;
 mod zone;
 
+pub use encrypted::EncryptedArgs;
 pub use faults::FaultArgs;
 pub use observe::ObserveArgs;
 pub use service::ServiceArgs;
@@ -45,6 +52,9 @@ Examples:
       kdig @::1 -p 5300 10-0-0-7.c3.dns64perf.test A
   sextant auth --records www.zone
       also fixed records, for example lines such as: www 60 A 192.0.2.1
+  sextant auth --dot 127.0.0.1:8853 --doh 127.0.0.1:8443 --doq 127.0.0.1:8853
+      also over TLS, HTTPS and QUIC, with a certificate made at the start, whose pin is printed; ask for example
+      kdig @127.0.0.1 -p 8853 +tls 010-000-000-007.dns64perf.test A
   sextant auth --signed --trust-anchor dns64perf.key
       signed with Ed25519; the file tells a validating resolver whom to trust";
 
@@ -55,6 +65,9 @@ pub struct AuthArgs {
     /// How it answers.
     #[command(flatten)]
     pub service: ServiceArgs,
+    /// How it answers over encrypted transports.
+    #[command(flatten)]
+    pub encrypted: EncryptedArgs,
     /// Stop after so many seconds [default: at Ctrl-C or SIGTERM]
     #[arg(long, help_heading = "Run", value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
@@ -97,11 +110,10 @@ pub fn run(args: &AuthArgs) -> ExitCode {
         Err(error) => return fail(EXIT_ENVIRONMENT, &format_args!("cannot wait for signals: {error}")),
     };
     let observer = args.observe.observer();
-    let service = match args.service.config() {
-        Ok(service) => service,
-        Err(error) => return fail(EXIT_USAGE, &error),
+    let config = match config(args, observer.clone()) {
+        Ok(config) => config,
+        Err(error) => return fail(error.code, &error),
     };
-    let config = AuthorityConfig { faults: args.faults.faults(), observer: observer.clone(), ..service };
     let authority = match Authority::start(zone, &config) {
         Ok(authority) => authority,
         Err(error @ StartError::Io(_, IoRefusal::Usage(_))) => return fail(EXIT_USAGE, &error),
@@ -109,6 +121,9 @@ pub fn run(args: &AuthArgs) -> ExitCode {
     };
     // Without a stderr to write to there is nobody to tell.
     let _ = writeln!(io::stderr(), "{}", ready_line(args, &authority));
+    if let Some(line) = config.encrypted.as_ref().and_then(encrypted::pin_line) {
+        let _ = writeln!(io::stderr(), "{line}");
+    }
     for anchor in anchors {
         let _ = writeln!(io::stderr(), "sextant auth: trust anchor: {} DS {}", anchor.zone, anchor.ds);
     }
@@ -123,6 +138,13 @@ pub fn run(args: &AuthArgs) -> ExitCode {
     }
 }
 
+/// What the options come to.
+fn config(args: &AuthArgs, observer: Option<Arc<Observer>>) -> Result<AuthorityConfig, Failure> {
+    let encrypted = args.encrypted.config(&args.zone.suffix)?;
+    let service = args.service.config()?;
+    Ok(AuthorityConfig { faults: args.faults.faults(), observer, encrypted, ..service })
+}
+
 fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     let _ = writeln!(io::stderr(), "sextant auth: {error}");
     code.into()
@@ -130,13 +152,15 @@ fn fail(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
 
 fn ready_line(args: &AuthArgs, authority: &Authority) -> String {
     let addresses: Vec<String> = authority.local_addrs().iter().map(ToString::to_string).collect();
+    let encrypted = authority.encrypted_addrs().iter();
+    let encrypted: String = encrypted.map(|(transport, at)| format!(", {at} ({transport})")).collect();
     let names = args.zone.names.map_or("all names".to_owned(), |names| format!("names {names}"));
     let faults = match args.faults.faults.len() {
         0 => String::new(),
         count => format!(", --fault {count} times with seed {}", args.faults.fault_seed),
     };
     format!(
-        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP), io {}{faults}",
+        "sextant auth: ready: {names} of {}, {} % with AAAA, on {} (UDP, TCP){encrypted}, io {}{faults}",
         args.zone.suffix,
         args.zone.aaaa_share,
         addresses.join(", "),
@@ -194,30 +218,46 @@ fn json(counters: &Counters, observed: Option<&Analysis>) -> String {
     format!("{object}\n")
 }
 
-fn text(counters: &Counters, observed: Option<&Analysis>) -> String {
-    let line = |transport, traffic: &Traffic| {
-        let Traffic {
-            queries_a,
-            queries_aaaa,
-            queries_other,
-            malformed,
-            answers,
-            dropped,
-            send_failures,
-            ..
-        } = traffic;
-        format!(
-            "{transport}: {} queries (A {queries_a}, AAAA {queries_aaaa}, other {queries_other}, malformed {malformed}), \
-             {answers} answers, {dropped} dropped, {send_failures} not sent{}\n",
-            traffic.queries(),
-            faults(traffic),
-        )
-    };
+/// The counts of one transport.
+fn line(transport: Transport, traffic: &Traffic) -> String {
+    let Traffic {
+        queries_a, queries_aaaa, queries_other, malformed, answers, dropped, send_failures, ..
+    } = traffic;
     format!(
-        "{}{}left to the sockets by XDP programs: {}, for want of room: {}\n\
+        "{transport}: {} queries (A {queries_a}, AAAA {queries_aaaa}, other {queries_other}, malformed {malformed}), \
+         {answers} answers, {dropped} dropped, {send_failures} not sent{}\n",
+        traffic.queries(),
+        faults(traffic),
+    )
+}
+
+/// The counts of one encrypted transport, where it is served.
+fn encrypted_lines(transport: Transport, counters: Option<&EncryptedCounters>) -> String {
+    let Some(counters) = counters else { return String::new() };
+    let EncryptedCounters {
+        traffic,
+        connections,
+        handshake_failures,
+        connections_refused,
+        connections_evicted,
+        too_slow,
+    } = counters;
+    format!(
+        "{}{transport} connections: {connections}, failed handshakes: {handshake_failures}, refused: \
+         {connections_refused}, closed for others: {connections_evicted}, too slow: {too_slow}\n",
+        line(transport, traffic)
+    )
+}
+
+fn text(counters: &Counters, observed: Option<&Analysis>) -> String {
+    format!(
+        "{}{}{}{}{}left to the sockets by XDP programs: {}, for want of room: {}\n\
          dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}\n{}",
-        line("UDP", &counters.udp),
-        line("TCP", &counters.tcp),
+        line(Transport::Udp, &counters.udp),
+        line(Transport::Tcp, &counters.tcp),
+        encrypted_lines(Transport::Dot, counters.dot.as_ref()),
+        encrypted_lines(Transport::Doh, counters.doh.as_ref()),
+        encrypted_lines(Transport::Doq, counters.doq.as_ref()),
         counters.kernel_passed,
         counters.kernel_no_room,
         counters.udp_socket_drops,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
-use authdns::{AuthorityConfig, Io, TcpLimits};
+use authdns::{AuthorityConfig, ConnectionLimits, Io};
 
 use crate::failure::Failure;
 use crate::options::processors;
@@ -22,13 +22,26 @@ pub struct ServiceArgs {
     /// Device for --io xdp and kernel [default: those that have the addresses]
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
-    /// Threads for UDP; --io xdp needs a receive queue for each; --io kernel has none, for its program runs
-    /// on the processors that receive the queries
+    /// Threads for UDP, and as many for DoT, DoH and DoQ together; --io xdp needs a receive queue for each;
+    /// --io kernel has none, for its program runs on the processors that receive the queries
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
     /// Processors of these threads, at least one thread on each [default: the kernel's choice]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub cpus: Vec<usize>,
+    /// Connections at a time over TCP, and as many over DoT, DoH and DoQ together
+    #[arg(long, value_name = "N", default_value_t = ConnectionLimits::default().connections,
+        value_parser = connections)]
+    pub connections: usize,
+}
+
+/// The most connections that can be asked for: 20 kB each over TCP.
+const CONNECTIONS_MAX: usize = 1_000_000;
+
+/// Reads a number of connections.
+fn connections(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=CONNECTIONS_MAX).contains(number));
+    number.ok_or_else(|| format!("must be a number from 1 to {CONNECTIONS_MAX}"))
 }
 
 impl ServiceArgs {
@@ -46,7 +59,7 @@ impl ServiceArgs {
             threads: cpus.len().max(self.threads.into()),
             in_threads: self.threads > 1 || !cpus.is_empty(),
             cpus,
-            tcp: Some(TcpLimits::default()),
+            limits: ConnectionLimits { connections: self.connections, ..ConnectionLimits::default() },
             io: self.io,
             device: self.device.clone(),
             ..AuthorityConfig::default()

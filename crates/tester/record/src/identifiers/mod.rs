@@ -43,7 +43,7 @@ pub struct Seen {
     pub id: u16,
     /// QTYPE; 0 where there is no question.
     pub qtype: u16,
-    /// It came over TCP.
+    /// It came over a connection: TCP, DoT, DoH or DoQ.
     pub tcp: bool,
     /// How many letters QNAME has, at most 255.
     pub letters: u8,

@@ -125,7 +125,7 @@ impl Rule {
         };
         let dnssec = self.signer.is_some() && request.edns.is_some_and(|edns| edns.dnssec_ok);
         let mut reply = view.reply(&name, qtype, CHAIN_LINKS_MAX, dnssec);
-        if transport == Transport::Tcp {
+        if transport != Transport::Udp {
             for links in TCP_CHAIN_LINKS {
                 if request.fits(&reply, out) {
                     break;
@@ -163,12 +163,12 @@ impl<'q> Request<'q> {
 
     fn limit_octets(&self, transport: Transport) -> usize {
         match (transport, self.edns) {
-            (Transport::Tcp, _) => usize::from(u16::MAX),
             // No more than is offered, so that no answer is fragmented or much larger than its question.
             (Transport::Udp, Some(edns)) => {
                 edns.payload_octets.clamp(UDP_OCTETS_MIN, EDNS_PAYLOAD_OCTETS).into()
             }
             (Transport::Udp, None) => UDP_OCTETS_MIN.into(),
+            _ => usize::from(u16::MAX),
         }
     }
 

@@ -4,19 +4,23 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use authdns::TrustAnchor;
+use authdns::{Transport, TrustAnchor};
+
+use crate::encrypted::NAME;
 
 /// The zones of a configuration with names in 10.0.0.0/8.
 pub const ZONES: [&str; 3] =
     ["dns64perf.test", "10.in-addr.arpa", "0.0.0.0.0.0.0.0.a.a.a.a.0.0.0.0.2.0.0.0.1.0.0.2.ip6.arpa"];
 
-/// A resolver from its distribution's package.
+/// A resolver, or a proxy, from its distribution's package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolver {
     Bind,
     Unbound,
     Powerdns,
     Knot,
+    /// A proxy: it passes everything on.
+    Dnsdist,
 }
 
 /// How it asks.
@@ -26,13 +30,17 @@ pub struct Setup {
     /// Whether it asks as an iterating resolver does, rather than as a forwarder; PowerDNS and Knot know one
     /// way each.
     pub iterates: bool,
-    /// Whether it is to use TCP alone; PowerDNS cannot be told to.
-    pub tcp: bool,
+    /// How it asks: over UDP, and TCP where an answer is truncated; over TCP alone (not PowerDNS); over TLS
+    /// alone (Unbound, Knot, dnsdist) or HTTPS alone (dnsdist).
+    pub over: Transport,
+    /// The authority, in PEM, that must have signed the certificate of [`NAME`].
+    pub authority: String,
     /// Whom it trusts; nobody: it does not validate.
     pub anchors: Vec<TrustAnchor>,
 }
 
 impl Resolver {
+    /// The resolvers.
     pub const ALL: [Self; 4] = [Self::Bind, Self::Unbound, Self::Powerdns, Self::Knot];
 
     pub fn program(self) -> &'static str {
@@ -41,11 +49,18 @@ impl Resolver {
             Self::Unbound => "/usr/sbin/unbound",
             Self::Powerdns => "/usr/sbin/pdns_recursor",
             Self::Knot => "/usr/sbin/kresd",
+            Self::Dnsdist => "/usr/bin/dnsdist",
         }
     }
 
     pub fn setup(self) -> Setup {
-        Setup { resolver: self, iterates: false, tcp: false, anchors: Vec::new() }
+        Setup {
+            resolver: self,
+            iterates: false,
+            over: Transport::Udp,
+            authority: String::new(),
+            anchors: Vec::new(),
+        }
     }
 
     /// Its arguments with its files in `directory`.
@@ -55,6 +70,7 @@ impl Resolver {
             Self::Unbound => format!("-d -p -c {directory}/peer.conf"),
             Self::Powerdns => format!("--config-dir={directory} --config-name="),
             Self::Knot => format!("-n -c {directory}/peer.conf {directory}"),
+            Self::Dnsdist => format!("--supervised --disable-syslog -C {directory}/peer.conf"),
         };
         text.split(' ').map(str::to_owned).collect()
     }
@@ -64,6 +80,7 @@ impl Setup {
     /// Writes the configuration: it listens on a port of 127.0.0.1 and asks the AuthDNS on another.
     pub fn write(&self, directory: &Path, port: u16, auth: u16) -> std::io::Result<()> {
         let place = directory.display().to_string();
+        std::fs::write(directory.join("authority.pem"), &self.authority)?;
         for (file, anchor) in self.anchor_files(&place).zip(&self.anchors) {
             std::fs::write(file, anchor.file_text())?;
         }
@@ -71,6 +88,7 @@ impl Setup {
             Resolver::Bind => ("peer.conf", self.bind(&place, port, auth)),
             Resolver::Unbound => ("peer.conf", self.unbound(&place, port, auth)),
             Resolver::Knot => ("peer.conf", self.knot(&place, port, auth)),
+            Resolver::Dnsdist => ("peer.conf", self.dnsdist(&place, port, auth)),
             Resolver::Powerdns => {
                 std::fs::write(directory.join("anchors.lua"), self.powerdns_anchors())?;
                 ("recursor.conf", self.powerdns(&place, port, auth))
@@ -98,7 +116,7 @@ impl Setup {
     }
 
     fn bind(&self, directory: &str, port: u16, auth: u16) -> String {
-        let tcp_only = if self.tcp { "yes" } else { "no" };
+        let tcp_only = if self.over == Transport::Tcp { "yes" } else { "no" };
         let validation = if self.anchors.is_empty() { "no" } else { "yes" };
         let mut text = format!(
             "options {{ directory \"{directory}\"; pid-file none; session-keyfile none; port {auth};\n\
@@ -129,14 +147,19 @@ impl Setup {
         for file in self.anchor_files(directory) {
             let _ = writeln!(text, " trust-anchor-file: {file}");
         }
+        if !self.authority.is_empty() {
+            let _ = writeln!(text, " tls-cert-bundle: {directory}/authority.pem");
+        }
         text.push_str("remote-control:\n control-enable: no\n");
         for zone in ZONES {
             let kind = if self.iterates { "stub" } else { "forward" };
-            let tcp = if self.tcp { "yes" } else { "no" };
-            let _ = write!(
-                text,
-                "{kind}-zone:\n name: \"{zone}\"\n {kind}-addr: 127.0.0.1@{auth}\n {kind}-tcp-upstream: {tcp}\n"
-            );
+            let (over, name) = match self.over {
+                Transport::Tcp => (format!(" {kind}-tcp-upstream: yes\n"), String::new()),
+                Transport::Dot => (format!(" {kind}-tls-upstream: yes\n"), format!("#{NAME}")),
+                _ => (String::new(), String::new()),
+            };
+            let _ =
+                write!(text, "{kind}-zone:\n name: \"{zone}\"\n {kind}-addr: 127.0.0.1@{auth}{name}\n{over}");
         }
         text
     }
@@ -169,13 +192,25 @@ impl Setup {
         for file in self.anchor_files(directory) {
             let _ = writeln!(text, "trust_anchors.add_file('{file}', true)");
         }
-        if self.tcp {
+        if self.over == Transport::Tcp {
             text.push_str("policy.add(policy.all(policy.FLAGS('TCP')))\n");
         }
-        let _ = writeln!(
-            text,
-            "policy.add(policy.suffix(policy.FORWARD('127.0.0.1@{auth}'), policy.todnames({{ {zones} }})))"
-        );
+        let forward = match self.over {
+            Transport::Dot => format!(
+                "TLS_FORWARD({{{{'127.0.0.1@{auth}', hostname='{NAME}', ca_file='{directory}/authority.pem'}}}})"
+            ),
+            _ => format!("FORWARD('127.0.0.1@{auth}')"),
+        };
+        let _ = writeln!(text, "policy.add(policy.suffix(policy.{forward}, policy.todnames({{ {zones} }})))");
         text
+    }
+
+    fn dnsdist(&self, directory: &str, port: u16, auth: u16) -> String {
+        let path = if self.over == Transport::Doh { ", dohPath='/dns-query'" } else { "" };
+        format!(
+            "setLocal('127.0.0.1:{port}')\nsetSecurityPollSuffix('')\n\
+             newServer({{address='127.0.0.1:{auth}', tls='openssl', subjectName='{NAME}', validateCertificates=true, \
+             caStore='{directory}/authority.pem', checkName='{NAME}.'{path}}})\n"
+        )
     }
 }

@@ -11,6 +11,7 @@ use dns64::wire::Message;
 use domain::base::iana::{Rcode, Rtype};
 
 use super::{Resolver, Running, Setup};
+use crate::encrypted::{address, certificate, encrypted};
 use crate::zone::{Offer, records};
 
 const SHARE_PERCENT: u8 = 50;
@@ -27,8 +28,13 @@ pub fn full_config() -> ZoneConfig {
 }
 
 pub fn start_authority(config: ZoneConfig) -> Authority {
+    start_with(config, |_| ())
+}
+
+fn start_with(config: ZoneConfig, change: impl FnOnce(&mut AuthorityConfig)) -> Authority {
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
-    let server = AuthorityConfig { listen, ..AuthorityConfig::default() };
+    let mut server = AuthorityConfig { listen, ..AuthorityConfig::default() };
+    change(&mut server);
     Authority::start(Arc::new(Zone::new(config).unwrap()), &server).unwrap()
 }
 
@@ -44,7 +50,7 @@ fn bind_iterates_from_a_static_stub_zone() {
 
 #[test]
 fn bind_over_tcp() {
-    resolve_all_kinds(&Setup { tcp: true, ..Resolver::Bind.setup() });
+    resolve_all_kinds(&Setup { over: Transport::Tcp, ..Resolver::Bind.setup() });
 }
 
 #[test]
@@ -59,7 +65,27 @@ fn unbound_iterates_from_a_stub_zone() {
 
 #[test]
 fn unbound_over_tcp() {
-    resolve_all_kinds(&Setup { tcp: true, ..Resolver::Unbound.setup() });
+    resolve_all_kinds(&Setup { over: Transport::Tcp, ..Resolver::Unbound.setup() });
+}
+
+#[test]
+fn unbound_over_tls() {
+    resolve_all_kinds_encrypted(Resolver::Unbound, Transport::Dot);
+}
+
+#[test]
+fn knot_resolver_over_tls() {
+    resolve_all_kinds_encrypted(Resolver::Knot, Transport::Dot);
+}
+
+#[test]
+fn dnsdist_over_tls() {
+    resolve_all_kinds_encrypted(Resolver::Dnsdist, Transport::Dot);
+}
+
+#[test]
+fn dnsdist_over_https() {
+    resolve_all_kinds_encrypted(Resolver::Dnsdist, Transport::Doh);
 }
 
 #[test]
@@ -74,26 +100,48 @@ fn knot_resolver_forwards() {
 
 #[test]
 fn knot_resolver_over_tcp() {
-    resolve_all_kinds(&Setup { tcp: true, ..Resolver::Knot.setup() });
+    resolve_all_kinds(&Setup { over: Transport::Tcp, ..Resolver::Knot.setup() });
 }
 
 /// Asks for every kind of name and type through the resolver.
 fn resolve_all_kinds(setup: &Setup) {
     let authority = start_authority(full_config());
     let Some(running) = Running::start(setup, authority.local_addrs()[0].port()) else { return };
-    for n in 0..20 {
-        check_host(&running, n, if n % 2 == 0 { EDNS } else { None });
-    }
-    check_negatives(&running);
-    check_rules(&running);
+    check_all_kinds(&running);
     drop(running);
 
     let counters = authority.stop();
     assert!(counters.udp.queries_a + counters.tcp.queries_a >= 20, "{counters:?}");
     assert_eq!(counters.udp.malformed + counters.tcp.malformed, 0);
     // Everything, or the one answer that does not fit.
-    let over_tcp = if setup.tcp { counters.udp.queries() == 0 } else { counters.tcp.answers > 0 };
+    let over_tcp =
+        if setup.over == Transport::Tcp { counters.udp.queries() == 0 } else { counters.tcp.answers > 0 };
     assert!(over_tcp, "{counters:?}");
+}
+
+/// The same with a resolver that asks over this transport alone and checks the certificate.
+fn resolve_all_kinds_encrypted(resolver: Resolver, over: Transport) {
+    let (authority, tls) = certificate();
+    let server = start_with(full_config(), |config| encrypted(config, tls));
+    let setup = Setup { over, authority, ..resolver.setup() };
+    let Some(running) = Running::start(&setup, address(&server, over).port()) else { return };
+    check_all_kinds(&running);
+    drop(running);
+
+    let counters = server.stop();
+    let counted = if over == Transport::Dot { counters.dot } else { counters.doh }.unwrap();
+    let traffic = counted.traffic;
+    assert!(traffic.queries_a >= 20 && traffic.answers > 40, "{counters:?}");
+    assert_eq!((traffic.malformed, traffic.unaccounted(), counted.handshake_failures), (0, 0, 0));
+    assert_eq!(counters.udp.queries() + counters.tcp.queries(), 0);
+}
+
+fn check_all_kinds(running: &Running) {
+    for n in 0..20 {
+        check_host(running, n, if n % 2 == 0 { EDNS } else { None });
+    }
+    check_negatives(running);
+    check_rules(running);
 }
 
 fn check_host(running: &Running, n: u8, offer: Offer) {

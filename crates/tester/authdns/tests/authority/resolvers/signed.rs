@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use authdns::{Signing, SigningKey, Zone, ZoneConfig};
+use authdns::{Signing, SigningKey, Transport, Zone, ZoneConfig};
 use domain::base::Message;
 use domain::base::iana::{Rcode, Rtype};
 
@@ -64,7 +64,7 @@ fn validate(setup: &Setup) {
     }
     drop(running);
     let counters = authority.stop();
-    assert!(!setup.tcp || counters.udp.queries() == 0, "{counters:?}");
+    assert!(setup.over != Transport::Tcp || counters.udp.queries() == 0, "{counters:?}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn bind_validates_as_it_iterates() {
 
 #[test]
 fn bind_validates_over_tcp() {
-    validate(&Setup { tcp: true, ..Resolver::Bind.setup() });
+    validate(&Setup { over: Transport::Tcp, ..Resolver::Bind.setup() });
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn unbound_validates_as_it_iterates() {
 
 #[test]
 fn unbound_validates_over_tcp() {
-    validate(&Setup { tcp: true, ..Resolver::Unbound.setup() });
+    validate(&Setup { over: Transport::Tcp, ..Resolver::Unbound.setup() });
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn knot_resolver_validates() {
 
 #[test]
 fn knot_resolver_validates_over_tcp() {
-    validate(&Setup { tcp: true, ..Resolver::Knot.setup() });
+    validate(&Setup { over: Transport::Tcp, ..Resolver::Knot.setup() });
 }
 
 /// Every resolver must answer SERVFAIL where what it trusts and the zone do not agree.
