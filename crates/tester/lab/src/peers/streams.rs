@@ -3,8 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
-
 use crate::scratch::Scratch;
 
 /// The transports by connections that a server may be told to serve.
@@ -70,18 +68,9 @@ impl Streams {
         if self.transport == Transport::Tcp {
             return Ok(());
         }
-        let (certificate, key) = self.certify().map_err(io::Error::other)?;
-        scratch.write(CERTIFICATE, certificate.as_bytes())?;
-        scratch.write(KEY, key.as_bytes()).map(drop)
-    }
-
-    /// A certificate and its key, both as PEM.
-    fn certify(&self) -> Result<(String, String), rcgen::Error> {
-        let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new([NAME.to_owned()])?;
-        params.subject_alt_names.push(SanType::IpAddress(self.listen.ip()));
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, NAME);
-        Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+        let names = [NAME.to_owned(), self.listen.ip().to_string()];
+        let made = rcgen::generate_simple_self_signed(names).map_err(io::Error::other)?;
+        scratch.write(CERTIFICATE, made.cert.pem().as_bytes())?;
+        scratch.write(KEY, made.signing_key.serialize_pem().as_bytes()).map(drop)
     }
 }
