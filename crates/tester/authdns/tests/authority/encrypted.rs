@@ -16,14 +16,12 @@ use authdns::{
 use domain::base::iana::Rtype;
 use streams::{Answer, Handle, Protocol, Roots, Streams, Upstream};
 
+use crate::resolvers::NAME;
 use crate::server::{connect, start, until};
 use crate::zone::{HOST, query, rcode, records};
 
 /// Nothing here takes so long but what never comes.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The name in the certificate.
-pub const NAME: &str = "ns.dns64perf.test";
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 

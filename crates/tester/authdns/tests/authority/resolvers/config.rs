@@ -6,7 +6,8 @@ use std::path::Path;
 
 use authdns::{Transport, TrustAnchor};
 
-use crate::encrypted::NAME;
+/// The name in the certificate of the AuthDNS.
+pub const NAME: &str = "ns.dns64perf.test";
 
 /// The zones of a configuration with names in 10.0.0.0/8.
 pub const ZONES: [&str; 3] =

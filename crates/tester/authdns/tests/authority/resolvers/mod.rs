@@ -6,5 +6,5 @@ mod plain;
 mod running;
 mod signed;
 
-pub use config::{Resolver, Setup};
+pub use config::{NAME, Resolver, Setup};
 pub use running::Running;
