@@ -102,8 +102,8 @@ fn transport(streams: &StreamConfig) -> Transport {
     }
 }
 
-/// The connections that a server must take at a time: while one waits for its last answers, its client has the
-/// next one; and the server may learn of an end after the next beginning.
+/// The connections that a server must take at a time: while one waits for its last answers, its client has
+/// the next one; and the server may learn of an end after the next beginning.
 fn most_connections(streams: &StreamConfig) -> u64 {
     let connections = streams.connections as u64;
     if streams.queries_each == 0 {

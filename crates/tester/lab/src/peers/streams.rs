@@ -59,8 +59,8 @@ impl Transport {
 }
 
 impl Streams {
-    /// Writes a certificate that nobody but its own key signed, and that key, into a server's directory, where
-    /// the transport needs one.
+    /// Writes a certificate that its own key signed, and that key, into a server's directory, where the
+    /// transport needs one.
     ///
     /// # Errors
     /// The files cannot be written.
