@@ -2,6 +2,7 @@
 
 #[expect(dead_code, reason = "no resolver is asked over TLS here, and no proxy")]
 #[path = "../../crates/tester/authdns/tests/authority/resolvers/config.rs"]
+#[expect(dead_code, reason = "the proxy is for the tests of the AuthDNS")]
 mod config;
 
 use std::net::{SocketAddr, UdpSocket};
