@@ -42,6 +42,73 @@ fn bench(out: &Path, certificates: &Path, extra: &[&str]) -> (SelfTest, String) 
     (selftest, stderr(&output))
 }
 
+/// A search at `server` by connections; the self-test in its record, if a certificate holds.
+fn searched(server: &str, kept: &str, transport: &[&str], more: &[&str]) -> Option<SelfTest> {
+    let place = ["--certificates", kept, "--server", server, "--json"];
+    let options =
+        ["search", "--search", "fixed", "--max-rate", "100", "--repetitions", "1", "--duration", "0.6"];
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("search");
+    let out = ["--out", out.to_str().unwrap()];
+    let output = sextant(&[&options[..], &out, &place, transport, more].concat());
+    let results: Results =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    results.selftest
+}
+
+#[test]
+fn a_certificate_names_its_transport_and_holds_for_searches_that_ask_so() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (_auth, server) = auth();
+    for (transport, words) in [
+        (&["--transport", "tcp"][..], "16 connections over tcp, pipelined"),
+        (&["--transport", "dot", "--connections", "4"], "4 connections over dot, pipelined"),
+    ] {
+        let kept = base.path().join(transport[1]);
+        let place = ["--certificates", kept.to_str().unwrap()];
+        let options = ["selftest", "--rate", "500", "--duration", "0.6", "--path", "loopback"];
+        let output = sextant(&[&options[..], transport, &place].concat());
+        assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+        let [file] = &files(&kept)[..] else { panic!("one certificate") };
+        let certificate: Certificate = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        let conditions = &certificate.conditions;
+        assert_eq!((conditions.io.as_str(), certificate.required_qps), (transport[1], 1100));
+        assert!(conditions.measurer.ends_with(words), "{}", conditions.measurer);
+        let seen = certificate.trials.last().unwrap().connections.as_ref().unwrap();
+        assert_eq!(seen.transport.protocol, transport[1]);
+    }
+
+    let (kept, tcp) = (base.path().join("elsewhere"), ["--transport", "tcp"]);
+    let kept = kept.to_str().unwrap();
+    let options =
+        ["selftest", "--rate", "500", "--duration", "0.6", "--server", &server, "--certificates", kept];
+    let output = sextant(&[&options[..], &tcp].concat());
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    let held = searched(&server, kept, &tcp, &[]).expect("the certificate holds");
+    assert_eq!((held.certified_qps, held.certificate.unwrap().path.as_str()), (500, "server"));
+    for other in [&["--connections", "3"][..], &["--queries-per-connection", "5"]] {
+        assert!(searched(&server, kept, &tcp, other).is_none(), "it is for other connections: {other:?}");
+    }
+    assert!(searched(&server, kept, &[], &[]).is_none(), "it is not for UDP");
+}
+
+#[test]
+fn options_of_a_selftest_that_do_not_go_together_are_told() {
+    for (options, reason) in [
+        ("--transport dot --tls-name x", "--tls-name is for --server"),
+        ("--transport tcp --auth-threads 2", "the AuthDNS has one thread for TCP"),
+        ("--transport dot --auth-threads 0", "connections need threads of the AuthDNS"),
+        ("--transport dot --auth-io xdp", "--auth-io is for UDP"),
+        ("--connections 3", "say --transport tcp or dot"),
+    ] {
+        let words = ["selftest", "--rate", "500", "--duration", "0.1"].into_iter().chain(options.split(' '));
+        let output = sextant(&words.collect::<Vec<_>>());
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains(reason), "{said}");
+    }
+}
+
 #[test]
 fn a_certificate_is_kept_shown_and_relied_on_until_somebody_changes_it() {
     let _alone = alone();

@@ -185,3 +185,20 @@ pub struct Counters {
     /// TCP connections closed at once because the limit was reached.
     pub tcp_connections_refused: u64,
 }
+
+impl Counters {
+    /// All messages received, over all transports.
+    pub fn queries(&self) -> u64 {
+        self.all().map(Traffic::queries).sum()
+    }
+
+    /// All answers, over all transports.
+    pub fn answers(&self) -> u64 {
+        self.all().map(|traffic| traffic.answers).sum()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Traffic> {
+        let encrypted = [&self.dot, &self.doh, &self.doq].into_iter().flatten();
+        [&self.udp, &self.tcp].into_iter().chain(encrypted.map(|counters| &counters.traffic))
+    }
+}

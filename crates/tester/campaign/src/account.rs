@@ -21,14 +21,10 @@ impl Reading {
 
     /// What has happened since an earlier reading.
     pub fn since(&self, earlier: &Self) -> (Seen, Option<Traffic>) {
-        let traffic = self.auth.zip(earlier.auth).map(|(now, then)| {
-            let answers = |counters: &Counters| counters.udp.answers + counters.tcp.answers;
-            let queries = |counters: &Counters| counters.udp.queries() + counters.tcp.queries();
-            Traffic {
-                queries: queries(&now) - queries(&then),
-                answers: answers(&now) - answers(&then),
-                drops: now.udp_socket_drops - then.udp_socket_drops,
-            }
+        let traffic = self.auth.zip(earlier.auth).map(|(now, then)| Traffic {
+            queries: now.queries() - then.queries(),
+            answers: now.answers() - then.answers(),
+            drops: now.udp_socket_drops - then.udp_socket_drops,
         });
         (self.machine.since(&earlier.machine), traffic)
     }

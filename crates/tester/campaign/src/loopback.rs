@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use authdns::{Authority, AuthorityConfig, Io};
+use authdns::{Authority, AuthorityConfig, ConnectionLimits, EncryptedConfig, Io, self_signed};
 use lab::network::Role;
 use measurer::transport::Backend;
+use measurer::transport::stream::StreamConfig;
 use sys::bpf::Attached;
 
 use super::auth_threads::AuthThreads;
@@ -62,6 +63,8 @@ pub enum LoopbackError {
 const TRYING: (u64, u64) = (Duration::from_millis(20).as_nanos() as u64, 1000);
 /// Length of the trial that is only looked at, in ns: two queries, so that few names are enough.
 const CHECKED_NS: u64 = TRYING.0 / 10;
+/// Connections that the AuthDNS takes beside those of the Measurer and their successors.
+const CONNECTIONS_SPARE: usize = 64;
 /// So often, as a datagram may get lost.
 const TRIES: usize = 2;
 
@@ -127,19 +130,25 @@ fn attempt(
 ) -> Result<(Auth, Target, Option<Attached>), Refused> {
     let listen = site.auth_for_tester();
     // What cannot ask there at all need not wait for an AuthDNS.
-    let probed = Target { server: listen, streams: None, pids: Vec::new(), ..target.clone() };
+    let probed = Target { server: listen, pids: Vec::new(), ..target.clone() };
     tester.io(&probed).map_err(|error| Refused::Pair(error.to_string()))?;
     if tester.backend == Backend::Kernel {
         // The trials that follow may ask for what the self-test does not.
         let refused = |error: MeasureError| Refused::Options(format!("--io kernel: {error}"));
         tester.check(&probed, TRYING.1, CHECKED_NS).map_err(refused)?;
     }
-    let hosted = hosting(tester, io, &wanted.auth_threads).map_err(Refused::Options)?;
+    // Connections are served by threads of the AuthDNS.
+    let hosted =
+        target.streams.is_none() && hosting(tester, io, &wanted.auth_threads).map_err(Refused::Options)?;
     let auth = start_auth(site, tester, (target, listen), (io, hosted, &wanted.auth_threads))?;
     let pass = site.hold_pass(Role::Tester, if tester.backend.has_sockets() { io } else { Io::Udp });
     let pass = pass.map_err(|error| Refused::Auth(error.to_string()))?;
-    let target = Target { server: auth.authority.local_addrs()[0], ..probed };
-    let both = format!("--io {} with --auth-io {io}", tester.backend.name());
+    let encrypted = auth.authority.encrypted_addrs().first().map(|&(_, address)| address);
+    let target = Target { server: encrypted.unwrap_or(auth.authority.local_addrs()[0]), ..probed };
+    let both = match &target.streams {
+        Some(streams) => format!("--transport {}", streams.protocol),
+        None => format!("--io {} with --auth-io {io}", tester.backend.name()),
+    };
     reach(&target, tester).map_err(|why| match Refused::from(why) {
         Refused::Pair(why) => Refused::Pair(format!("{both}: {why}")),
         other => other,
@@ -184,11 +193,17 @@ fn start_auth(
     (target, listen): (&Target, SocketAddr),
     (io, hosted, threads): (Io, bool, &AuthThreads),
 ) -> Result<Auth, Refused> {
+    let (tcp, encrypted, limits) = match &target.streams {
+        Some(streams) => connections(streams, listen).map_err(Refused::Auth)?,
+        None => (false, None, ConnectionLimits::default()),
+    };
     let config = AuthorityConfig {
         listen: vec![listen],
         threads: threads.number(),
         cpus: threads.processors(tester, io, hosted),
-        tcp: false,
+        tcp,
+        encrypted,
+        limits,
         io,
         device: site.device(Role::Auth, Role::Tester),
         ..AuthorityConfig::default()
@@ -199,4 +214,24 @@ fn start_auth(
         .map_err(|error| Refused::Auth(error.to_string()))?
         .map_err(|error| Refused::Auth(format!("AuthDNS: {error}")))?;
     Ok(Auth { authority, hosted })
+}
+
+/// What the AuthDNS serves beside UDP for these connections: TCP or not, TLS, and how many it takes. Those
+/// that end have their last answers to come, and the next ones are there already.
+fn connections(
+    streams: &StreamConfig,
+    listen: SocketAddr,
+) -> Result<(bool, Option<EncryptedConfig>, ConnectionLimits), String> {
+    let limits = ConnectionLimits {
+        connections: CONNECTIONS_SPARE + streams.connections * 4,
+        ..ConnectionLimits::default()
+    };
+    if !streams.protocol.has_tls() {
+        return Ok((true, None, limits));
+    }
+    // Another port, as the one of `listen` may be chosen.
+    let listen = SocketAddr::new(listen.ip(), 0);
+    let tls = self_signed(vec![listen.ip().to_string()]).map_err(|error| format!("AuthDNS: {error}"))?;
+    let encrypted = EncryptedConfig { dot: vec![listen], doh: Vec::new(), doq: Vec::new(), tls };
+    Ok((false, Some(encrypted), limits))
 }

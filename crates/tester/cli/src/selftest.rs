@@ -13,7 +13,7 @@ use super::EXIT_UNFIT;
 use super::certificates::{self, CertificateArgs};
 use super::site::{LoopbackSetup, SiteArgs};
 use crate::failure::{Failure, print, print_json};
-use crate::options::{QueryArgs, TesterArgs, rate, seconds};
+use crate::options::{QueryArgs, TesterArgs, TransportArgs, rate, seconds};
 use campaign::certificate::{Certificate, Conditions};
 use campaign::{Auth, Certification, MeasureError, Progress, Target, Tester, reach};
 use record::number::count as grouped;
@@ -28,7 +28,9 @@ Examples:
   sextant selftest --list
       the certificates that are kept; --show shows the newest with its evidence
   sextant selftest --rate 50000 --server '[2001:2::2]:53'
-      an AuthDNS elsewhere, started there with: sextant auth --aaaa-share 100 --aaaa-prefix 2001:db8:64::/96")]
+      an AuthDNS elsewhere, started there with: sextant auth --aaaa-share 100 --aaaa-prefix 2001:db8:64::/96
+  sextant selftest --rate 5000 --transport dot --connections 100
+      by connections over TLS, for searches that ask so")]
 pub struct SelftestArgs {
     /// The rate to be measured later, in q/s; the self-test runs at 2.2 times that
     #[arg(long, value_name = "N", value_parser = rate, required_unless_present_any = ["list", "show"])]
@@ -52,6 +54,8 @@ pub struct SelftestArgs {
     certificates: CertificateArgs,
     #[command(flatten)]
     query: QueryArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
     #[command(flatten)]
     tester: TesterArgs,
     #[command(flatten)]
@@ -81,6 +85,10 @@ fn certify(args: &SelftestArgs, rate_qps: u64) -> Result<ExitCode, Failure> {
     let progress = Progress::new(args.json, &tester.watch);
     let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), 0);
     args.query.workload.apply(&args.query, &mut target)?;
+    target.streams = args.transport.resolve(args.server.unwrap_or(target.server), &args.tester)?;
+    if args.server.is_none() {
+        args.transport.check_own_server()?;
+    }
     let test = match args.server {
         Some(server) => Test::elsewhere(Target { server, ..target }, &tester)?,
         None => Test::here(args, &mut tester, &target)?,
@@ -133,6 +141,10 @@ impl Test {
     /// The path and the back-ends, and why they are no faster ones.
     fn in_words(&self) -> String {
         let Some(LoopbackSetup { looped, site, notes }) = &self.stage else { return String::new() };
+        if let Some(streams) = &self.target.streams {
+            let number = grouped(streams.connections as u64);
+            return format!("over {site}, by {number} connections over {}\n", streams.protocol);
+        }
         let (measurer, auth) = (self.backend.name(), looped.auth.authority.io_in_words());
         let notes = notes.iter().map(|note| format!("  not used: {note}\n"));
         format!("over {site}, Measurer by {measurer}, AuthDNS by {auth}\n{}", notes.collect::<String>())

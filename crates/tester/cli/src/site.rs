@@ -2,6 +2,7 @@
 
 use clap::Args;
 use measurer::transport::Backend;
+use measurer::transport::stream::StreamConfig;
 
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::Failure;
@@ -75,6 +76,27 @@ impl SiteArgs {
         Err(Failure::new(EXIT_USAGE, message))
     }
 
+    /// Whether the options of the AuthDNS go together with connections, which its own threads serve.
+    ///
+    /// # Errors
+    /// They do not.
+    fn check_streams(&self, streams: &StreamConfig) -> Result<(), Failure> {
+        let refused = match () {
+            () if self.auth_io != Io::Auto => "--auth-io is for UDP; leave it out",
+            () if self.auth_threads == Some(0) => {
+                "connections need threads of the AuthDNS; leave out --auth-threads"
+            }
+            () if !self.auth_cpus.is_empty() => {
+                "the kernel chooses the AuthDNS's processors; leave out --auth-cpus"
+            }
+            () if self.auth_threads.is_some() && !streams.protocol.has_tls() => {
+                "the AuthDNS has one thread for TCP; leave out --auth-threads"
+            }
+            () => return Ok(()),
+        };
+        Err(Failure::new(EXIT_USAGE, format!("--transport {}: {refused}", streams.protocol)))
+    }
+
     /// Whether any of these options is given.
     pub fn is_given(&self) -> bool {
         self.path != PathChoice::Auto
@@ -94,16 +116,19 @@ impl SiteArgs {
         target: &Target,
     ) -> Result<LoopbackSetup, Failure> {
         self.check_auth_threads()?;
+        if let Some(streams) = &target.streams {
+            self.check_streams(streams)?;
+        }
         let (site, why) = Site::make(self.path)?;
         let mut notes = Vec::from_iter(why);
-        let first = loop_back(&site, tester, target, &self.wanted(&site, tester_args)?);
+        let first = loop_back(&site, tester, target, &self.wanted(&site, tester_args, target)?);
         let (site, looped) = match first {
             Err(LoopbackError::Nothing { why, .. })
                 if self.path == PathChoice::Auto && site != Site::Loopback =>
             {
                 notes.push(format!("{site}: {why}"));
                 let site = Site::Loopback;
-                let again = loop_back(&site, tester, target, &self.wanted(&site, tester_args)?);
+                let again = loop_back(&site, tester, target, &self.wanted(&site, tester_args, target)?);
                 (site, again)
             }
             first => (site, first),
@@ -119,7 +144,15 @@ impl SiteArgs {
     }
 
     /// The back-ends to try at a site.
-    fn wanted(&self, site: &Site, tester: &TesterArgs) -> Result<BackendChoice, Failure> {
+    fn wanted(&self, site: &Site, tester: &TesterArgs, target: &Target) -> Result<BackendChoice, Failure> {
+        if target.streams.is_some() {
+            return Ok(BackendChoice {
+                backends: vec![Backend::Udp],
+                auth_ios: vec![Io::Udp],
+                auth_threads: self.auth_threads(),
+                notes: Vec::new(),
+            });
+        }
         let over_loopback = *site == Site::Loopback;
         let (mut backends, why) = tester.io.ladder()?;
         let mut notes = Vec::from_iter(why);

@@ -3,15 +3,16 @@
 use std::fs;
 use std::net::SocketAddr;
 
-use record::Settings;
+use measurer::transport::stream::StreamConfig;
 use record::number::plural;
+use record::{Settings, Transport};
 use serde::{Deserialize, Serialize};
 use sys::link::{Device, device_to};
 
 use super::store::sha256;
 use crate::auth_threads::AuthThreads;
 use crate::site::Site;
-use crate::target::{Auth, Target};
+use crate::target::{Auth, Target, transport_of};
 use crate::tester::Tester;
 use lab::environment::Manifest;
 use lab::network::Role;
@@ -37,9 +38,10 @@ pub struct Conditions {
     pub path: String,
     /// The address family and the network devices on that path.
     pub link: String,
-    /// The Measurer's back-end, with what is special about it.
+    /// The Measurer's back-end, with what is special about it; `tcp` or another transport where it asks by
+    /// connections.
     pub io: String,
-    /// The Measurer's threads, ports and buffers.
+    /// The Measurer's threads, and its ports and buffers or its connections.
     pub measurer: String,
     /// The AuthDNS's back-end and threads.
     pub auth: String,
@@ -62,7 +64,13 @@ impl Conditions {
         let Settings { suffix, workload, validity, .. } = settings;
         let others = if workload.is_empty() { String::new() } else { format!(", {workload}") };
         let Tester { cpus, source_ports, receive_buffer_octets, .. } = tester;
-        let ports = plural(*source_ports, "source port", "source ports");
+        let ways = match &target.streams {
+            Some(streams) => connections(streams),
+            None => {
+                let ports = plural(*source_ports, "source port", "source ports");
+                format!("{ports}, buffers of {receive_buffer_octets} octets")
+            }
+        };
         Self {
             program: program(),
             boot: fs::read(BOOT).map(|boot| hash(&boot)).unwrap_or_default(),
@@ -75,9 +83,7 @@ impl Conditions {
             .to_owned(),
             link: link(site, tester, target.server),
             io: tester.io(target).unwrap_or_else(|_| tester.backend.name().to_owned()),
-            measurer: format!(
-                "threads on processors {cpus:?}, {ports}, buffers of {receive_buffer_octets} octets"
-            ),
+            measurer: format!("threads on processors {cpus:?}, {ways}"),
             auth: match auth {
                 None => "elsewhere".to_owned(),
                 Some((auth, _)) if auth.hosted => {
@@ -115,6 +121,25 @@ impl Conditions {
             both.map(|((what, then), (_, now))| (what, then, now)).find(|(_, then, now)| then != now)?;
         Some(format!("its {what} was '{then}', and now it is '{now}'"))
     }
+}
+
+/// How connections are used. Which certificate the server must have makes no difference.
+fn connections(streams: &StreamConfig) -> String {
+    let Transport { protocol, connections, queries_each, pipelined, idle_s, resumption, .. } =
+        transport_of(streams);
+    let number = plural(connections, "connection", "connections");
+    let mut text = format!("{number} over {protocol}");
+    if queries_each > 0 {
+        text += &format!(", {} each", plural(queries_each as usize, "query", "queries"));
+    }
+    text += if pipelined { ", pipelined" } else { ", one query at a time" };
+    if let Some(idle_s) = idle_s {
+        text += &format!(", closed after {idle_s} s without a query");
+    }
+    if resumption {
+        text += ", sessions resumed";
+    }
+    text
 }
 
 /// The version, and a hash of the file that this process runs, also where another has taken its name.

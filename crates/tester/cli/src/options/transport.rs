@@ -107,11 +107,6 @@ impl TransportArgs {
         }))
     }
 
-    /// Whether the server's certificate must be a certain one.
-    pub fn checks_the_certificate(&self) -> bool {
-        self.tls_ca.is_some() || self.tls_pin.is_some()
-    }
-
     fn https(
         &self,
         protocol: Protocol,
@@ -130,6 +125,24 @@ impl TransportArgs {
         let path = self.doh_path.as_deref().unwrap_or(DOH_PATH);
         let https = Https::new(method, path, &tls.server_name(), server.port());
         https.map(Some).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Refuses options about the certificate of a server that is started here.
+    ///
+    /// # Errors
+    /// One is given.
+    pub fn check_own_server(&self) -> Result<(), Failure> {
+        let given = [
+            (self.tls_ca.is_some(), "--tls-ca"),
+            (self.tls_pin.is_some(), "--tls-pin"),
+            (self.tls_name.is_some(), "--tls-name"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map_or(Ok(()), |(_, option)| {
+            let message = format!(
+                "{option} is for --server; a server that is started here gets its certificate at its start"
+            );
+            Err(Failure::new(EXIT_USAGE, message))
+        })
     }
 
     fn tls(&self, protocol: Protocol, server: SocketAddr) -> Result<Tls, Failure> {

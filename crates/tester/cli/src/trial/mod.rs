@@ -102,9 +102,6 @@ impl TrialArgs {
     fn check_streams(&self, streams: &StreamConfig) -> Result<(), Failure> {
         let refused = match () {
             () if self.stand.looped => "--looped: the AuthDNS is asked over UDP alone",
-            () if self.stand.peer.is_some() && self.transport.checks_the_certificate() => {
-                "--peer: the certificate is made for this run; leave out --tls-ca and --tls-pin"
-            }
             () if self.attack.is_some() => "--attack sends datagrams alone",
             () => return Ok(()),
         };
@@ -135,6 +132,9 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     target.streams = args.transport.resolve(server, &args.tester)?;
     if let Some(streams) = &target.streams {
         args.check_streams(streams)?;
+        if args.stand.peer.is_some() {
+            args.transport.check_own_server()?;
+        }
     }
     args.query.workload.check_threads(tester.cpus.len())?;
     if args.server.is_some() {
