@@ -36,6 +36,8 @@ pub struct StreamTransport {
     opening: usize,
     poller: Poller,
     events: Events,
+    /// How many of them [`Transport::wait`] found; they are served first.
+    found: usize,
     /// When to look at a connection again, by its token; all wait for equally long.
     timers: VecDeque<(u64, u64)>,
     swept_ns: u64,
@@ -94,6 +96,7 @@ impl StreamTransport {
             opening: 0,
             poller: Poller::new()?,
             events: Events::with_capacity(config.clients.clamp(16, EVENTS_MAX)),
+            found: 0,
             timers: VecDeque::new(),
             swept_ns: 0,
             scratch: Scratch::new(),
@@ -299,7 +302,8 @@ impl Transport for StreamTransport {
         let now_ns = clock::monotonic_ns();
         let timer_ns = self.timers.front().map_or(u64::MAX, |&(at_ns, _)| at_ns.saturating_sub(now_ns));
         let timeout = Duration::from_nanos(timeout_ns.min(timer_ns));
-        self.poller.wait(&mut self.events, Some(timeout)).map(drop)
+        self.found = self.poller.wait(&mut self.events, Some(timeout))?;
+        Ok(())
     }
 
     fn settle(&mut self, tell: &mut dyn FnMut(Fate)) {

@@ -17,7 +17,10 @@ impl StreamTransport {
         wait: Duration,
         deliver: &mut dyn FnMut(u64, usize, &[u8]) -> bool,
     ) -> io::Result<usize> {
-        let ready = self.poller.wait(&mut self.events, Some(wait))?;
+        let ready = match std::mem::take(&mut self.found) {
+            0 => self.poller.wait(&mut self.events, Some(wait))?,
+            found => found,
+        };
         if ready > 0 {
             for index in 0..ready {
                 if let Some(event) = self.events.get(index) {
