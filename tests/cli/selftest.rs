@@ -100,7 +100,7 @@ fn options_of_a_selftest_that_do_not_go_together_are_told() {
         ("--transport tcp --auth-threads 2", "the AuthDNS has one thread for TCP"),
         ("--transport dot --auth-threads 0", "connections need threads of the AuthDNS"),
         ("--transport dot --auth-io xdp", "--auth-io is for UDP"),
-        ("--connections 3", "say --transport tcp or dot"),
+        ("--connections 3", "--connections is for connections"),
     ] {
         let words = ["selftest", "--rate", "500", "--duration", "0.1"].into_iter().chain(options.split(' '));
         let output = sextant(&words.collect::<Vec<_>>());

@@ -1,6 +1,5 @@
 //! Real servers upstream: validating resolvers before the signed zone of the AuthDNS, and NSD.
 
-#[expect(dead_code, reason = "no resolver is asked over TLS here, and no proxy")]
 #[path = "../../crates/tester/authdns/tests/authority/resolvers/config.rs"]
 #[expect(dead_code, reason = "the proxy is for the tests of the AuthDNS")]
 mod config;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use authdns::{Authority, AuthorityConfig, ConnectionLimits, EncryptedConfig, Io, self_signed};
 use lab::network::Role;
 use measurer::transport::Backend;
-use measurer::transport::stream::StreamConfig;
+use measurer::transport::stream::{Protocol, StreamConfig};
 use sys::bpf::Attached;
 
 use super::auth_threads::AuthThreads;
@@ -232,6 +232,8 @@ fn connections(
     // Another port, as the one of `listen` may be chosen.
     let listen = SocketAddr::new(listen.ip(), 0);
     let tls = self_signed(vec![listen.ip().to_string()]).map_err(|error| format!("AuthDNS: {error}"))?;
-    let encrypted = EncryptedConfig { dot: vec![listen], doh: Vec::new(), doq: Vec::new(), tls };
+    let over = |protocol| if streams.protocol == protocol { vec![listen] } else { Vec::new() };
+    let encrypted =
+        EncryptedConfig { dot: over(Protocol::Dot), doh: over(Protocol::Doh), doq: Vec::new(), tls };
     Ok((false, Some(encrypted), limits))
 }

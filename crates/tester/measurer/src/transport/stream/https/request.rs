@@ -97,7 +97,8 @@ mod index {
 }
 
 impl Https {
-    /// Asks a server of this name, or address, and port for this path.
+    /// Asks a server of this name, or address, and port for this path; port 0: one that is not known yet, and
+    /// is not named.
     ///
     /// # Errors
     /// There is no such path.
@@ -109,7 +110,7 @@ impl Https {
             return Err(WrongPath(path.to_owned()));
         }
         let host = if name.contains(':') { format!("[{name}]") } else { name.to_owned() };
-        let authority = if port == PORT { host } else { format!("{host}:{port}") };
+        let authority = if [PORT, 0].contains(&port) { host } else { format!("{host}:{port}") };
         let form = |writing| Form::new(method, &authority, path, writing);
         let forms = [Writing::First, Writing::Again, Writing::Bare { said: true }].map(form);
         Ok(Self { method, authority, path: path.to_owned(), forms: Arc::new(forms) })
