@@ -1,6 +1,7 @@
-//! `sextant trial` and `search` over connections: against dns64d, the AuthDNS and NSD, whose own counts
-//! agree.
+//! `sextant trial` and `search` over connections: against dns64d, the AuthDNS, NSD and CoreDNS, whose own
+//! counts agree.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -66,22 +67,61 @@ fn the_authdns_answers_over_tcp_and_a_search_finds_its_rate() {
     assert_eq!(results.runs[0].trials[0].connections.as_ref().unwrap().transport.protocol, "tcp");
 }
 
+/// dns64d at work, and the address at which it listens by this scheme; its files are in this directory.
+fn dns64d(directory: &Path, upstream: &str, scheme: &str) -> (Background, String) {
+    certificate(directory);
+    let (port, config, path) = (free_port(), directory.join("dns64d.toml"), directory.display());
+    let text = format!(
+        "listen = ['{scheme}://[::1]:{port}']\nupstreams = ['{upstream}']\nprefixes = ['2001:db8:64::/96']\n\
+         control.socket = '{path}/control'\n[tls]\ncertificate = '{path}/cert.pem'\nkey = '{path}/key.pem'\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut dns64d = Command::new(env!("CARGO_BIN_EXE_dns64d"));
+    dns64d.arg("--config").arg(&config);
+    let (dns64d, _) = Background::start(dns64d, "event=ready");
+    (dns64d, format!("[::1]:{port}"))
+}
+
+#[test]
+fn dns64d_answers_over_quic_and_counts_the_same_queries() {
+    let _alone = alone();
+    let (_auth, upstream) = auth();
+    let base = tempfile::tempdir().unwrap();
+    let (_dns64d, server) = dns64d(base.path(), &upstream, "quic");
+    let queries = || {
+        let mut control = Command::new(env!("CARGO_BIN_EXE_dns64d"));
+        control.args(["control", "--socket"]).arg(base.path().join("control")).args(["stats", "--json"]);
+        let stats: serde_json::Value = serde_json::from_slice(&control.output().unwrap().stdout).unwrap();
+        stats["quic_queries"].as_u64().unwrap_or_else(|| panic!("{stats}"))
+    };
+    let authority = format!("{}/cert.pem", base.path().display());
+    let doq = ["--transport", "doq", "--connections", "8", "--tls-name", NAME, "--tls-ca", &authority];
+    let trial = tried(&server, &doq);
+    is_answered(&trial);
+    let seen = trial.connections.unwrap();
+    assert_eq!((seen.transport.protocol.as_str(), seen.opened, seen.opened_in_trial), ("doq", 8, 0));
+    assert!(seen.handshake_ns.max > 0 && seen.connect_ns.max == 0);
+    // One more asked whether the server is there.
+    assert_eq!(queries(), trial.sent + 1);
+
+    for options in [&["--tls-resumption"][..], &["--one-at-a-time"]] {
+        let before = queries();
+        let trial = tried(&server, &[&doq[..], &["--queries-per-connection", "25"], options].concat());
+        is_answered(&trial);
+        let seen = trial.connections.unwrap();
+        assert!((40..=56).contains(&seen.opened), "{}", seen.opened);
+        assert_eq!(seen.resumed, if seen.transport.resumption { seen.opened_in_trial } else { 0 });
+        assert_eq!(queries() - before, trial.sent + 1);
+    }
+}
+
 #[test]
 fn dns64d_answers_over_tls_and_its_certificate_is_checked() {
     let _alone = alone();
     let (_auth, upstream) = auth();
     let base = tempfile::tempdir().unwrap();
-    certificate(base.path());
-    let (port, config, path) = (free_port(), base.path().join("dns64d.toml"), base.path().display());
-    let text = format!(
-        "listen = ['tls://[::1]:{port}']\nupstreams = ['{upstream}']\nprefixes = ['2001:db8:64::/96']\n\
-         [tls]\ncertificate = '{path}/cert.pem'\nkey = '{path}/key.pem'\n"
-    );
-    std::fs::write(&config, text).unwrap();
-    let mut dns64d = Command::new(env!("CARGO_BIN_EXE_dns64d"));
-    dns64d.arg("--config").arg(&config);
-    let (_dns64d, _) = Background::start(dns64d, "event=ready");
-    let (server, authority) = (format!("[::1]:{port}"), format!("{path}/cert.pem"));
+    let (_dns64d, server) = dns64d(base.path(), &upstream, "tls");
+    let authority = format!("{}/cert.pem", base.path().display());
     let dot = ["--transport", "dot", "--connections", "8", "--tls-name", NAME];
     let trial = tried(&server, &[&dot[..], &["--tls-ca", &authority]].concat());
     is_answered(&trial);
@@ -249,4 +289,42 @@ fn nsd_counts_the_same_queries() {
         // One more asked whether the server is there.
         assert_eq!(nsd.count(counter) - before, trial.sent + 1, "{transport}");
     }
+}
+
+#[test]
+fn coredns_counts_the_same_queries_over_quic() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    certificate(path);
+    let (port, metrics) = (free_port(), free_port());
+    let text = format!(
+        "quic://.:{port} {{\n bind ::1\n tls {path}/cert.pem {path}/key.pem\n prometheus [::1]:{metrics}\n\
+         template IN AAAA {{\n answer \"{{{{ .Name }}}} 60 IN AAAA 2001:db8::1\"\n }}\n}}\n",
+        path = path.display()
+    );
+    std::fs::write(path.join("Corefile"), text).unwrap();
+    let mut command = Command::new("coredns");
+    command.arg("-conf").arg(path.join("Corefile")).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(coredns) = command.spawn() else {
+        return testing::skip("peer coredns", "CoreDNS is not installed: https://coredns.io has programs");
+    };
+    let _coredns = Running(coredns);
+    let until = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect(format!("[::1]:{metrics}")).is_err() {
+        assert!(Instant::now() < until, "CoreDNS does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let server = format!("[::1]:{port}");
+    let options = ["--transport", "doq", "--validity", "response", "--queries-per-connection", "50"];
+    let trial = tried(&server, &options);
+    is_answered(&trial);
+    let mut stream = TcpStream::connect(format!("[::1]:{metrics}")).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let counted = text.lines().filter(|line| line.starts_with("coredns_dns_requests_total"));
+    let counted: u64 =
+        counted.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum();
+    assert_eq!(counted, trial.sent + 1, "{text}");
 }

@@ -98,8 +98,8 @@ pub struct ConnectionStats {
     pub failed: BTreeMap<Breakdown, u64>,
     /// Why handshakes failed; at most [`REASONS_MAX`] reasons.
     pub handshake_failures: BTreeMap<String, u64>,
-    /// What the server said instead of answers, or instead of taking more queries; at most [`REASONS_MAX`]
-    /// kinds.
+    /// What the server said instead of answers, or instead of taking more queries, or at the end of a
+    /// connection; at most [`REASONS_MAX`] kinds.
     pub refusals: BTreeMap<String, u64>,
     /// Connections that the server ended.
     pub closed_by_server: u64,
@@ -143,7 +143,8 @@ impl ConnectionStats {
         }
     }
 
-    /// Notes what the server said instead of an answer, or instead of taking more queries.
+    /// Notes what the server said instead of an answer, instead of taking more queries, or at the end of a
+    /// connection.
     pub fn note_refusal(&mut self, kind: String) {
         note(&mut self.refusals, kind);
     }

@@ -63,6 +63,9 @@ pub(crate) fn check(plan: &Plan, streams: &StreamConfig) -> io::Result<()> {
 
 /// Ports that are in use or kept after the end of a connection, at most.
 fn ports_needed(plan: &Plan, streams: &StreamConfig) -> u64 {
+    if !streams.protocol.keeps_ports() {
+        return connections_max(plan, streams);
+    }
     let kept_s = match sysctl("tcp_tw_reuse").as_deref() {
         Some("1") => TIME_WAIT_REUSE_S,
         Some("2") if plan.udp.server.ip().is_loopback() => TIME_WAIT_REUSE_S,

@@ -10,7 +10,7 @@ use crate::terms::LossPlace;
 /// How queries are carried, and what was asked of the connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
-    /// `tcp`, `dot` or `doh`.
+    /// `tcp`, `dot`, `doh` or `doq`.
     pub protocol: String,
     /// Connections at a time, of all threads together.
     pub connections: usize,
@@ -49,8 +49,9 @@ pub struct Connections {
     pub failed: BTreeMap<LossPlace, u64>,
     /// Why handshakes failed, in the words of the TLS library, for example an alert.
     pub handshake_failures: BTreeMap<String, u64>,
-    /// What the server said instead of answers, or instead of taking more queries: `status 503`,
-    /// `RST_STREAM REFUSED_STREAM`, `GOAWAY NO_ERROR`, and what a response with status 200 lacked.
+    /// What the server said instead of answers, instead of taking more queries, or at the end of a connection:
+    /// `status 503`, `RST_STREAM REFUSED_STREAM`, `GOAWAY NO_ERROR`, `DOQ_EXCESSIVE_LOAD`, and what a response
+    /// with status 200 lacked.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refusals: BTreeMap<String, u64>,
     /// Connections that the server closed or broke off, with or without a query that waited.
@@ -69,6 +70,6 @@ pub struct Connections {
     pub waited: u64,
     /// From the first packet to the connection of the transport layer (TCP), in ns.
     pub connect_ns: Latency,
-    /// From there to the end of the handshake of TLS, in ns.
+    /// From there, with QUIC from the first packet, to the end of the handshake, in ns.
     pub handshake_ns: Latency,
 }

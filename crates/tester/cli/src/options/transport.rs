@@ -62,6 +62,8 @@ enum TransportArg {
     Dot,
     /// DNS over HTTPS (RFC 8484), by HTTP/2.
     Doh,
+    /// DNS over QUIC (RFC 9250).
+    Doq,
 }
 
 /// `--doh-method`.
@@ -89,6 +91,7 @@ impl TransportArgs {
             TransportArg::Tcp => Protocol::Tcp,
             TransportArg::Dot => Protocol::Dot,
             TransportArg::Doh => Protocol::Doh,
+            TransportArg::Doq => Protocol::Doq,
         };
         check_io(protocol, tester)?;
         let tls = if protocol.has_tls() { Some(self.tls(protocol, server)?) } else { self.check_no_tls()? };
@@ -157,7 +160,7 @@ impl TransportArgs {
 
     fn check_no_tls(&self) -> Result<Option<Tls>, Failure> {
         self.tls_option().map_or(Ok(None), |option| {
-            let message = format!("{option} is for --transport dot or doh; tcp has no TLS");
+            let message = format!("{option} is for --transport dot, doh or doq; tcp has no TLS");
             Err(Failure::new(EXIT_USAGE, message))
         })
     }
@@ -171,7 +174,7 @@ impl TransportArgs {
         ];
         let option = given.into_iter().find(|(given, _)| *given).map(|(_, option)| option);
         option.or(self.tls_option()).or(self.https_option()).map_or(Ok(()), |option| {
-            let message = format!("{option} is for connections; say --transport tcp, dot or doh");
+            let message = format!("{option} is for connections; say --transport tcp, dot, doh or doq");
             Err(Failure::new(EXIT_USAGE, message))
         })
     }
@@ -239,12 +242,15 @@ mod tests {
         assert_eq!(streams.tls.unwrap().certificate(), "not checked");
         let streams = resolved("--transport doh --tls-name dns.test --doh-method get").unwrap().unwrap();
         assert_eq!(streams.https.unwrap().to_string(), "GET https://dns.test:853/dns-query");
+        let streams = resolved("--transport doq --connection-idle 2").unwrap().unwrap();
+        assert_eq!((streams.protocol, streams.idle_ns), (Protocol::Doq, Some(2_000_000_000)));
+        assert!(streams.tls.is_some());
     }
 
     #[test]
     fn options_that_do_not_go_together_are_named() {
         for (options, reason) in [
-            ("--connections 3", "--connections is for connections; say --transport tcp, dot or doh"),
+            ("--connections 3", "--connections is for connections; say --transport tcp, dot, doh or doq"),
             ("--tls-resumption", "--tls-resumption is for connections"),
             ("--transport tcp --tls-name x", "--tls-name is for --transport dot"),
             ("--transport tcp --io xdp", "--transport tcp: --io is for UDP"),

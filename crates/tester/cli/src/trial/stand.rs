@@ -99,6 +99,7 @@ fn transport(streams: &StreamConfig) -> Transport {
         Protocol::Tcp => Transport::Tcp,
         Protocol::Dot => Transport::Dot,
         Protocol::Doh => Transport::Doh,
+        Protocol::Doq => Transport::Doq,
     }
 }
 

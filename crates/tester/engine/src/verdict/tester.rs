@@ -114,8 +114,12 @@ pub(super) fn may_have_caused(evidence: &Evidence<'_>, dropped: &str) -> String 
 
 pub(super) fn own_sockets(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let drops = evidence.circumstances.own.socket_drops;
-    let text = || format!("the Tester dropped {drops} answers at its own sockets");
-    (drops > 0).then(|| own_loss(Cause::TesterReceive, text()))
+    let by_connections = evidence.trial.connections.is_some();
+    let what = if by_connections { "packets" } else { "answers" };
+    let text = || format!("the Tester dropped {drops} {what} at its own sockets");
+    // Packets of a connection are sent again: it matters where that took too long.
+    let matters = !by_connections || evidence.failed() > 0;
+    (drops > 0 && matters).then(|| own_loss(Cause::TesterReceive, text()))
 }
 
 pub(super) fn wrong_queue(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {

@@ -2,7 +2,9 @@
 //! one class, and the server's own counts agree.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod doq;
 mod https;
+mod quic;
 mod server;
 
 use std::collections::BTreeMap;

@@ -31,6 +31,8 @@ pub(super) struct Connection {
     /// Queries that wait for their answers.
     pub outstanding: u64,
     pub queue: VecDeque<Queued>,
+    /// When it is driven though its socket is not ready, in ns.
+    pub alarm_ns: Option<u64>,
 }
 
 impl Connection {
@@ -48,6 +50,7 @@ impl Connection {
             left: queries,
             outstanding: 0,
             queue: VecDeque::new(),
+            alarm_ns: None,
         }
     }
 

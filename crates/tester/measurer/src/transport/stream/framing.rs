@@ -1,7 +1,7 @@
 //! Messages in a stream of octets, each behind its length of two octets (RFC 1035 4.2.2, RFC 7766 8).
 
 /// The octets of a length.
-const LENGTH: usize = 2;
+pub(super) const LENGTH: usize = 2;
 
 /// Appends a message with its length.
 pub(super) fn push(message: &[u8], output: &mut Vec<u8>) {

@@ -4,6 +4,7 @@ use engine::connections::Breakdown;
 use sys::poll::Poller;
 
 use super::https::HttpsLink;
+use super::quic::{QuicLink, Room};
 use super::tcp::TcpLink;
 
 /// What a connection has to say.
@@ -27,11 +28,20 @@ pub(super) enum News<'a> {
     GivenUp(u64),
 }
 
+/// A query that leaves.
+pub(super) struct Leaving<'a> {
+    /// Its place among the queries of the client.
+    pub place: u64,
+    pub now_ns: u64,
+    pub octets: &'a [u8],
+}
+
 /// Why a connection is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub why: Breakdown,
-    /// In the words of the library, of a handshake that failed.
+    /// In the words of the library or of the protocol: of a handshake that failed, or of a connection that
+    /// the server closed.
     pub reason: Option<String>,
 }
 
@@ -51,6 +61,8 @@ pub(super) struct Scratch {
     pub plain: Vec<u8>,
     /// The same, encrypted.
     pub sealed: Vec<u8>,
+    /// What connections over QUIC need beside.
+    pub quic: Option<Box<Room>>,
 }
 
 /// As much as one call takes from a socket.
@@ -59,7 +71,11 @@ const INPUT_OCTETS: usize = 1 << 16;
 impl Scratch {
     pub fn new() -> Self {
         let room = || vec![0; INPUT_OCTETS].into_boxed_slice();
-        Self { input: room(), opened: room(), plain: Vec::new(), sealed: Vec::new() }
+        Self { input: room(), opened: room(), plain: Vec::new(), sealed: Vec::new(), quic: None }
+    }
+
+    pub fn quic(&mut self) -> &mut Room {
+        self.quic.get_or_insert_default()
     }
 }
 
@@ -76,6 +92,8 @@ pub(super) enum Link {
     Tcp(TcpLink),
     /// Requests over HTTPS.
     Https(Box<HttpsLink>),
+    /// Streams over QUIC.
+    Quic(Box<QuicLink>),
 }
 
 impl Link {
@@ -92,6 +110,7 @@ impl Link {
         match self {
             Self::Tcp(link) => link.drive(now_ns, (scratch, waiting), tell),
             Self::Https(link) => link.drive(now_ns, (scratch, waiting), tell),
+            Self::Quic(link) => link.drive(now_ns, scratch, tell),
         }
     }
 
@@ -100,31 +119,40 @@ impl Link {
         match self {
             Self::Tcp(link) => link.has_room(),
             Self::Https(link) => link.has_room(),
+            Self::Quic(link) => link.has_room(),
         }
     }
 
     /// Whether it will take no more queries, though answers may come.
     pub fn is_leaving(&self) -> bool {
         match self {
-            Self::Tcp(_) => false,
             Self::Https(link) => link.is_leaving(),
+            Self::Tcp(_) | Self::Quic(_) => false,
+        }
+    }
+
+    /// Whether the client's next query needs another connection.
+    pub fn is_worn(&self) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Https(_) => false,
+            Self::Quic(link) => link.is_worn(),
         }
     }
 
     /// Gives up answers that are overdue; returns for how many queries.
     pub fn expire(&mut self, now_ns: u64) -> u64 {
         match self {
-            Self::Tcp(_) => 0,
+            Self::Tcp(_) | Self::Quic(_) => 0,
             Self::Https(link) => link.expire(now_ns),
         }
     }
 
-    /// Adds a query to those that leave with the next [`Link::flush`], with its place among those of the
-    /// client and the time in ns. Only where it has room.
-    pub fn push(&mut self, message: &[u8], at: (u64, u64), scratch: &mut Scratch) {
+    /// Adds a query to those that leave with the next [`Link::flush`]. Only where it has room.
+    pub fn push(&mut self, query: &Leaving<'_>, scratch: &mut Scratch) {
         match self {
-            Self::Tcp(link) => link.push(message, scratch),
-            Self::Https(link) => link.push(message, at, scratch),
+            Self::Tcp(link) => link.push(query.octets, scratch),
+            Self::Https(link) => link.push(query.octets, (query.place, query.now_ns), scratch),
+            Self::Quic(link) => link.push(query, scratch),
         }
     }
 
@@ -132,18 +160,36 @@ impl Link {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn flush(&mut self, scratch: &mut Scratch, waiting: Waiting<'_>) -> Result<(), End> {
+    pub fn flush(&mut self, now_ns: u64, (scratch, waiting): (&mut Scratch, Waiting<'_>)) -> Result<(), End> {
         match self {
             Self::Tcp(link) => link.flush(scratch, waiting),
             Self::Https(link) => link.flush(scratch, waiting),
+            Self::Quic(link) => link.flush(now_ns, scratch),
+        }
+    }
+
+    /// When it is to be driven though its socket is not ready, in ns.
+    pub fn alarm_ns(&mut self) -> Option<u64> {
+        match self {
+            Self::Tcp(_) | Self::Https(_) => None,
+            Self::Quic(link) => link.alarm_ns(),
+        }
+    }
+
+    /// What the kernel dropped at its socket, where that is known.
+    pub fn drops(&self) -> u64 {
+        match self {
+            Self::Tcp(_) | Self::Https(_) => 0,
+            Self::Quic(link) => link.drops(),
         }
     }
 
     /// Says goodbye, as far as that can be done without waiting.
-    pub fn close(&mut self, scratch: &mut Scratch) {
+    pub fn close(&mut self, now_ns: u64, scratch: &mut Scratch) {
         match self {
             Self::Tcp(link) => link.close(scratch),
             Self::Https(link) => link.close(scratch),
+            Self::Quic(link) => link.close(now_ns, scratch),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Queries by connections: DNS over TCP (RFC 7766), TLS (RFC 7858) and HTTPS (RFC 8484).
+//! Queries by connections: DNS over TCP (RFC 7766), TLS (RFC 7858), HTTPS (RFC 8484) and QUIC (RFC 9250).
 //!
 //! A client (a socket of the lane) has one connection at a time, and opens the next one when a query is due
 //! and none is there. A [`StreamTransport`] drives the connections of a thread from one epoll loop; a link
@@ -11,6 +11,7 @@ mod link;
 mod octets;
 mod pool;
 mod probe;
+mod quic;
 mod tcp;
 mod tls;
 
@@ -33,6 +34,8 @@ pub enum Protocol {
     Dot,
     /// HTTP/2 over TLS (RFC 8484).
     Doh,
+    /// Dedicated QUIC connections, a stream for each query (RFC 9250).
+    Doq,
 }
 
 impl Protocol {
@@ -42,12 +45,18 @@ impl Protocol {
             Self::Tcp => "tcp",
             Self::Dot => "dot",
             Self::Doh => "doh",
+            Self::Doq => "doq",
         }
     }
 
     /// Whether it needs [`StreamConfig::tls`].
     pub fn has_tls(self) -> bool {
         self != Self::Tcp
+    }
+
+    /// Whether the kernel keeps the port of a closed connection for a while (TIME_WAIT).
+    pub(crate) fn keeps_ports(self) -> bool {
+        self != Self::Doq
     }
 }
 

@@ -315,7 +315,7 @@ impl Octets {
 }
 
 /// Why there is no connection.
-fn unconnected(error: &io::Error) -> End {
+pub(super) fn unconnected(error: &io::Error) -> End {
     let why = match error.kind() {
         ErrorKind::ConnectionRefused => Breakdown::Refused,
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Breakdown::Reset,

@@ -3,7 +3,8 @@
 mod events;
 mod opening;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,9 +15,10 @@ use rustls::ClientConfig;
 use sys::clock;
 use sys::poll::{Events, Poller};
 
-use super::PoolConfig;
 use super::connection::{Connection, Queued};
-use super::link::{End, Scratch, Waiting};
+use super::link::{End, Leaving, Scratch, Waiting};
+use super::quic::QuicClient;
+use super::{PoolConfig, Protocol};
 use crate::transport::{Sent, Transport};
 
 /// A query is never longer than this.
@@ -40,11 +42,16 @@ pub struct StreamTransport {
     found: usize,
     /// When to look at a connection again, by its token; all wait for equally long.
     timers: VecDeque<(u64, u64)>,
+    /// When a connection is to be driven for its own sake, by its token: [`Connection::alarm_ns`], or an
+    /// instant that counts no more.
+    alarms: BinaryHeap<Reverse<(u64, u64)>>,
     swept_ns: u64,
     scratch: Scratch,
     query: Box<[u8]>,
     fates: Vec<Fate>,
     stats: ConnectionStats,
+    /// What was dropped at the sockets of connections that are over.
+    drops: u64,
     /// Before the first query is due.
     before: bool,
 }
@@ -57,7 +64,14 @@ struct Client {
     next: u64,
     /// How many queries its next connection may have.
     queries: u64,
-    tls: Option<Arc<ClientConfig>>,
+    security: Security,
+}
+
+/// What the connections of a client are secured by.
+enum Security {
+    None,
+    Tls(Arc<ClientConfig>),
+    Quic(QuicClient),
 }
 
 /// Room for a connection.
@@ -82,15 +96,12 @@ impl StreamTransport {
 
     /// The same without any connection yet.
     pub(super) fn unopened(config: PoolConfig) -> io::Result<Self> {
-        let tls = config.streams.tls.as_ref();
-        let clients = (0..config.clients).map(|client| Client {
-            current: None,
-            next: 0,
-            queries: first_life(config.first_client + client, config.streams.queries_each),
-            tls: tls.map(super::Tls::of_client),
+        let clients = (0..config.clients).map(|client| {
+            let queries = first_life(config.first_client + client, config.streams.queries_each);
+            Security::of_client(&config).map(|security| Client { current: None, next: 0, queries, security })
         });
         Ok(Self {
-            clients: clients.collect(),
+            clients: clients.collect::<io::Result<_>>()?,
             slots: Vec::new(),
             free: Vec::new(),
             opening: 0,
@@ -98,11 +109,13 @@ impl StreamTransport {
             events: Events::with_capacity(config.clients.clamp(16, EVENTS_MAX)),
             found: 0,
             timers: VecDeque::new(),
+            alarms: BinaryHeap::new(),
             swept_ns: 0,
             scratch: Scratch::new(),
             query: vec![0; QUERY_OCTETS_MAX].into_boxed_slice(),
             fates: Vec::new(),
             stats: ConnectionStats::default(),
+            drops: 0,
             before: true,
             config,
         })
@@ -118,8 +131,9 @@ impl StreamTransport {
         &self.stats
     }
 
-    /// Hands a query over to the client's connection, which is opened if there is none.
-    fn hand_over(&mut self, client: usize, length: usize, now_ns: u64) -> Option<usize> {
+    /// Hands a query over to the client's connection, which is opened if there is none. Returns the slot of
+    /// the connection, and whether the query leaves at once.
+    fn hand_over(&mut self, client: usize, length: usize, now_ns: u64) -> Option<(usize, bool)> {
         let place = self.clients[client].next;
         let current = self.current(client, now_ns);
         self.clients[client].next += 1;
@@ -133,14 +147,16 @@ impl StreamTransport {
         };
         let pipelined = self.config.streams.pipelined;
         let connection = self.slots[slot].connection.as_deref_mut()?;
-        (connection.next, connection.left) = (place + 1, connection.left.saturating_sub(1));
+        let left = if connection.link.is_worn() { 0 } else { connection.left.saturating_sub(1) };
+        (connection.next, connection.left) = (place + 1, left);
         if connection.left == 0 {
             self.clients[client].current = None;
         }
         let free = connection.queue.is_empty() && (pipelined || connection.outstanding == 0);
         let leaves = free && connection.link.has_room();
         if leaves {
-            connection.link.push(&self.query[..length], (place, now_ns), &mut self.scratch);
+            let query = Leaving { place, now_ns, octets: &self.query[..length] };
+            connection.link.push(&query, &mut self.scratch);
             connection.leaving = connection.next;
             connection.outstanding += 1;
             connection.used_ns = now_ns;
@@ -151,7 +167,7 @@ impl StreamTransport {
         if !leaves || connection.left == 0 || !pipelined {
             self.look_again(slot, now_ns);
         }
-        Some(slot)
+        Some((slot, leaves))
     }
 
     /// A query that will never leave.
@@ -184,8 +200,20 @@ impl StreamTransport {
             return self.scratch.plain.clear();
         };
         let waiting = Waiting { poller: &self.poller, token };
-        if let Err(end) = connection.link.flush(&mut self.scratch, waiting) {
-            self.end(slot, end, now_ns);
+        match connection.link.flush(now_ns, (&mut self.scratch, waiting)) {
+            Ok(()) => self.set_alarm(slot),
+            Err(end) => self.end(slot, end, now_ns),
+        }
+    }
+
+    /// Notes when the connection is to be driven for its own sake, if that is earlier than was known.
+    fn set_alarm(&mut self, slot: usize) {
+        let token = self.token(slot);
+        let Some(connection) = self.slots[slot].connection.as_deref_mut() else { return };
+        let Some(at_ns) = connection.link.alarm_ns() else { return };
+        if connection.alarm_ns.is_none_or(|known_ns| at_ns < known_ns) {
+            connection.alarm_ns = Some(at_ns);
+            self.alarms.push(Reverse((at_ns, token)));
         }
     }
 
@@ -198,7 +226,8 @@ impl StreamTransport {
             let waited_ns = now_ns.saturating_sub(queued.since_ns);
             self.stats.waiting_ns.saturating_record(waited_ns);
             self.fates.push(Fate::Left { client: connection.client, place: queued.place, waited_ns });
-            connection.link.push(&queued.octets, (queued.place, now_ns), &mut self.scratch);
+            let query = Leaving { place: queued.place, now_ns, octets: &queued.octets };
+            connection.link.push(&query, &mut self.scratch);
             connection.leaving = queued.place + 1;
             connection.outstanding += 1;
             connection.used_ns = now_ns;
@@ -213,12 +242,14 @@ impl StreamTransport {
     /// A connection is over: its queries without an answer will have none.
     fn end(&mut self, slot: usize, end: End, now_ns: u64) {
         let Some(connection) = self.slots[slot].connection.take() else { return };
-        let Connection { client, ready, first, leaving, next, .. } = *connection;
+        let Connection { client, ready, first, leaving, next, link, .. } = *connection;
+        self.drops += link.drops();
         if !ready {
             self.opening -= 1;
             self.stats.note_failed(end.why, end.reason);
         } else {
             self.stats.closed_by_server += 1;
+            end.reason.into_iter().for_each(|reason| self.stats.note_refusal(reason));
         }
         if next > first {
             self.fates.push(Fate::Lost {
@@ -233,9 +264,10 @@ impl StreamTransport {
     }
 
     /// The Tester closes a connection of which nothing is waited for.
-    fn close(&mut self, slot: usize) {
+    fn close(&mut self, slot: usize, now_ns: u64) {
         let Some(mut connection) = self.slots[slot].connection.take() else { return };
-        connection.link.close(&mut self.scratch);
+        connection.link.close(now_ns, &mut self.scratch);
+        self.drops += connection.link.drops();
         self.opening -= usize::from(!connection.ready);
         self.vacate(slot, connection.client);
     }
@@ -246,6 +278,16 @@ impl StreamTransport {
         if self.clients[client].current == Some(slot) {
             self.clients[client].current = None;
         }
+    }
+}
+
+impl Security {
+    fn of_client(config: &PoolConfig) -> io::Result<Self> {
+        Ok(match &config.streams.tls {
+            None => Self::None,
+            Some(tls) if config.streams.protocol == Protocol::Doq => Self::Quic(tls.of_quic_client()?),
+            Some(tls) => Self::Tls(tls.of_client()),
+        })
     }
 }
 
@@ -281,12 +323,10 @@ impl Transport for StreamTransport {
                 self.flush(slot, std::mem::take(&mut together), now_ns);
                 last = None;
             }
-            let staged = self.scratch.plain.len();
-            let slot = self.hand_over(socket, length, now_ns);
-            if self.scratch.plain.len() > staged {
-                together += 1;
+            if let Some((slot, leaves)) = self.hand_over(socket, length, now_ns) {
+                together += u64::from(leaves);
+                last = Some(slot);
             }
-            last = slot.or(last);
         }
         if let Some(slot) = last {
             self.flush(slot, together, now_ns);
@@ -300,8 +340,9 @@ impl Transport for StreamTransport {
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         let now_ns = clock::monotonic_ns();
-        let timer_ns = self.timers.front().map_or(u64::MAX, |&(at_ns, _)| at_ns.saturating_sub(now_ns));
-        let timeout = Duration::from_nanos(timeout_ns.min(timer_ns));
+        let timer_ns = self.timers.front().map_or(u64::MAX, |&(at_ns, _)| at_ns);
+        let alarm_ns = self.alarms.peek().map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
+        let timeout = Duration::from_nanos(timeout_ns.min(timer_ns.min(alarm_ns).saturating_sub(now_ns)));
         self.found = self.poller.wait(&mut self.events, Some(timeout))?;
         Ok(())
     }
@@ -311,12 +352,14 @@ impl Transport for StreamTransport {
     }
 
     fn drops(&self) -> u64 {
-        0
+        let standing = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
+        self.drops + standing.map(|connection| connection.link.drops()).sum::<u64>()
     }
 
     fn retire(&mut self) {
-        self.give_up_queues(clock::monotonic_ns());
-        (0..self.slots.len()).for_each(|slot| self.close(slot));
+        let now_ns = clock::monotonic_ns();
+        self.give_up_queues(now_ns);
+        (0..self.slots.len()).for_each(|slot| self.close(slot, now_ns));
     }
 
     fn connections(&mut self) -> Option<ConnectionStats> {

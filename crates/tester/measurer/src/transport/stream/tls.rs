@@ -1,6 +1,7 @@
 //! TLS: whom the Tester trusts, and what it offers.
 
 use std::fmt;
+use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,9 +16,14 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DEFAULT_VERSIONS, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme, SupportedProtocolVersion,
+};
 
 use super::Protocol;
+use super::quic::{Checked, QuicClient};
 
 /// How the server's certificate is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +56,7 @@ pub struct TlsOptions {
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,
+    verifier: Arc<dyn ServerCertVerifier>,
     pub(super) name: ServerName<'static>,
     resumption: bool,
     certificate: String,
@@ -92,10 +99,10 @@ impl Tls {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = verifier(&options.trust, &provider)?;
         let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions(protocol))
             .map_err(TlsError::Library)?
             .dangerous()
-            .with_custom_certificate_verifier(verifier)
+            .with_custom_certificate_verifier(verifier.clone())
             .with_no_client_auth();
         config.alpn_protocols = alpn(protocol);
         config.resumption = Resumption::disabled();
@@ -104,7 +111,8 @@ impl Tls {
             Trust::Authorities(file) => format!("checked against {} for {name}", file.display()),
             Trust::Pinned(_) => "pinned".to_owned(),
         };
-        Ok(Self { config: Arc::new(config), name: server, resumption: options.resumption, certificate })
+        let (config, resumption) = (Arc::new(config), options.resumption);
+        Ok(Self { config, verifier, name: server, resumption, certificate })
     }
 
     /// The name of the server, or its address.
@@ -131,14 +139,32 @@ impl Tls {
         config.resumption = Resumption::in_memory_sessions(SESSIONS_EACH);
         Arc::new(config)
     }
+
+    /// The same for connections over QUIC.
+    pub(super) fn of_quic_client(&self) -> io::Result<QuicClient> {
+        if !self.resumption {
+            return QuicClient::new(self.config.clone(), None).map_err(io::Error::other);
+        }
+        let mut config = ClientConfig::clone(&self.of_client());
+        let checked = Arc::new(Checked::new(self.verifier.clone()));
+        config.dangerous().set_certificate_verifier(checked.clone());
+        QuicClient::new(Arc::new(config), Some(checked)).map_err(io::Error::other)
+    }
+}
+
+/// QUIC is encrypted by TLS 1.3 alone (RFC 9001 4.2).
+fn versions(protocol: Protocol) -> &'static [&'static SupportedProtocolVersion] {
+    static QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
+    if protocol == Protocol::Doq { QUIC } else { DEFAULT_VERSIONS }
 }
 
 /// The application protocol (RFC 7301). Servers of DNS over TLS that know other names only would refuse
-/// "dot".
+/// "dot"; over QUIC there must be one (RFC 9250 4.1.1).
 fn alpn(protocol: Protocol) -> Vec<Vec<u8>> {
     match protocol {
         Protocol::Tcp | Protocol::Dot => Vec::new(),
         Protocol::Doh => vec![b"h2".to_vec()],
+        Protocol::Doq => vec![b"doq".to_vec()],
     }
 }
 

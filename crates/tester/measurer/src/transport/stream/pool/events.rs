@@ -1,5 +1,6 @@
 //! What happens at connections while queries wait for them or for answers.
 
+use std::cmp::Reverse;
 use std::io;
 use std::time::Duration;
 
@@ -33,8 +34,26 @@ impl StreamTransport {
             let token = self.timers.pop_front().map_or(0, |(_, token)| token);
             self.look_at(token, now_ns);
         }
+        self.wake(now_ns, deliver);
         self.sweep(now_ns);
         Ok(ready)
+    }
+
+    /// Drives the connections whose own time has come.
+    fn wake(&mut self, now_ns: u64, deliver: &mut dyn FnMut(u64, usize, &[u8]) -> bool) {
+        while self.alarms.peek().is_some_and(|Reverse((at_ns, _))| *at_ns <= now_ns) {
+            let Some(Reverse((at_ns, token))) = self.alarms.pop() else { return };
+            let Some(slot) = self.slot_of(token) else { continue };
+            let Some(connection) = self.slots[slot].connection.as_deref_mut() else { continue };
+            if connection.alarm_ns != Some(at_ns) {
+                continue;
+            }
+            connection.alarm_ns = None;
+            if connection.link.alarm_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+                self.serve(token, deliver);
+            }
+            self.set_alarm(slot);
+        }
     }
 
     /// The slot of a token, if the connection is still the same.
@@ -83,8 +102,9 @@ impl StreamTransport {
             self.leave(slot, now_ns);
         }
         if self.is_done(slot, now_ns) {
-            return self.close(slot);
+            return self.close(slot, now_ns);
         }
+        self.set_alarm(slot);
         self.pump(slot, now_ns);
     }
 
@@ -125,7 +145,7 @@ impl StreamTransport {
         }
         let Some(connection) = self.slots[slot].connection.as_deref_mut() else { return };
         if connection.is_done(now_ns, timeout_ns) {
-            return self.close(slot);
+            return self.close(slot, now_ns);
         }
         if now_ns.saturating_sub(connection.used_ns) > timeout_ns {
             // Nobody waits for those answers any more.
@@ -172,7 +192,7 @@ impl StreamTransport {
             let Some(connection) = self.slots[slot].connection.as_deref() else { continue };
             let unused = now_ns.saturating_sub(connection.used_ns) > idle_ns;
             if connection.ready && unused && connection.is_idle(now_ns, self.config.timeout_ns) {
-                self.close(slot);
+                self.close(slot, now_ns);
             }
         }
     }

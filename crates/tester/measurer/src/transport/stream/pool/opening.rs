@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use engine::connections::Breakdown;
+use rustls::pki_types::ServerName;
 use sys::clock;
 
-use super::{Slot, StreamTransport};
+use super::{Security, Slot, StreamTransport};
 use crate::transport::stream::connection::Connection;
 use crate::transport::stream::https::HttpsLink;
 use crate::transport::stream::link::{End, Link, Waiting};
 use crate::transport::stream::octets::Octets;
+use crate::transport::stream::quic::{QuicLink, Way};
 use crate::transport::stream::tcp::TcpLink;
 
 /// So many connections are begun at once before the first query is due: fewer than servers let wait.
@@ -40,16 +42,7 @@ impl StreamTransport {
                 self.slots.len() - 1
             }
         };
-        let waiting = Waiting { poller: &self.poller, token: self.token(slot) };
-        let tls = self.clients[client].tls.clone().zip(self.config.streams.tls.as_ref());
-        let tls = tls.map(|(config, tls)| (config, tls.name.clone()));
-        let octets = Octets::open(self.config.server, self.source(client), tls, (waiting, now_ns))?;
-        let link = match &self.config.streams.https {
-            None => Link::Tcp(TcpLink::new(octets)),
-            Some(https) => {
-                Link::Https(Box::new(HttpsLink::new(octets, https.clone(), self.config.timeout_ns)))
-            }
-        };
+        let link = self.link(client, slot, now_ns)?;
         self.free.pop();
         let of_client = &mut self.clients[client];
         let each = match self.config.streams.queries_each {
@@ -61,8 +54,32 @@ impl StreamTransport {
         let connection = Connection::new(link, (client, of_client.next, queries), now_ns);
         self.slots[slot].connection = Some(Box::new(connection));
         self.opening += 1;
+        self.set_alarm(slot);
         self.look_again(slot, now_ns);
         Ok(slot)
+    }
+
+    fn link(&mut self, client: usize, slot: usize, now_ns: u64) -> Result<Link, End> {
+        let (server, source) = (self.config.server, self.source(client));
+        let waiting = Waiting { poller: &self.poller, token: self.token(slot) };
+        let name = self.config.streams.tls.as_ref().map(|tls| &tls.name);
+        if let Security::Quic(quic) = &self.clients[client].security {
+            let name = name.map_or("".into(), ServerName::to_str);
+            let way = Way { server, name: &name, source, timeout_ns: self.config.timeout_ns };
+            let link = QuicLink::open(quic, &way, &mut self.scratch, (waiting, now_ns))?;
+            return Ok(Link::Quic(Box::new(link)));
+        }
+        let tls = match &self.clients[client].security {
+            Security::Tls(config) => name.map(|name| (config.clone(), name.clone())),
+            _ => None,
+        };
+        let octets = Octets::open(server, source, tls, (waiting, now_ns))?;
+        Ok(match &self.config.streams.https {
+            None => Link::Tcp(TcpLink::new(octets)),
+            Some(https) => {
+                Link::Https(Box::new(HttpsLink::new(octets, https.clone(), self.config.timeout_ns)))
+            }
+        })
     }
 
     /// Where the client asks from; `None`: where the kernel chooses.
