@@ -406,6 +406,18 @@ fn failures_under_other_load_are_void_and_passes_stand() {
 }
 
 #[test]
+fn packets_of_connections_that_the_tester_dropped_matter_where_a_query_failed() {
+    let by_connections = |(schedule, mut stats): (Schedule, Stats)| {
+        stats.connections = Some(Box::default());
+        (schedule, stats)
+    };
+    let dropped = own(OwnFaults { socket_drops: 3, ..OwnFaults::default() });
+    assert_eq!(concluded(&by_connections(perfect()), &dropped).outcome, Outcome::Pass);
+    let void = concluded(&by_connections(lossy(1500..1600)), &dropped).void.unwrap();
+    assert!(void.contains("the Tester dropped 3 packets"), "{void}");
+}
+
+#[test]
 fn steal_excuses_as_many_failures_as_were_due_in_the_time_it_took() {
     let stolen = load([0, 0, 0, 30, 0, 0, 0, 0, 0, 0], [0; 10]);
     for (lost, outcome) in [

@@ -44,7 +44,7 @@ pub enum Behaviour {
 pub struct Seen {
     pub connections: AtomicU64,
     pub queries: AtomicU64,
-    /// Queries that do not end with their stream, or whose ID is not 0.
+    /// Queries that do not end with their stream, or whose ID is not 0; streams that the server might open.
     pub wrong: AtomicU64,
     /// Streams that the client stopped.
     pub stopped: AtomicU64,
@@ -220,10 +220,9 @@ fn attend(peer: &mut Peer, event: Event, ((behaviour, workload), seen): (&(Behav
     match event {
         Event::Connected => {
             seen.connections.fetch_add(1, Ordering::Relaxed);
-            if let Behaviour::Open(dir) = behaviour
-                && let Some(id) = connection.streams().open(*dir)
-            {
-                let _ = connection.send_stream(id).write(b"hello");
+            if let Behaviour::Open(dir) = behaviour {
+                let allowed = connection.streams().open(*dir).is_some();
+                seen.wrong.fetch_add(allowed.into(), Ordering::Relaxed);
             }
         }
         Event::ConnectionLost { reason: ConnectionError::ApplicationClosed(close) } => {
