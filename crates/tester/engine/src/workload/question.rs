@@ -1,6 +1,30 @@
 //! Questions on the wire: where they end, and a check value to compare them by.
 
-use dns64::wire::{HEADER_LENGTH, NAME_LENGTH_MAX};
+use std::borrow::Cow;
+
+use dns64::wire::{HEADER_LENGTH, Header, NAME_LENGTH_MAX};
+
+use super::QUERY_OCTETS_MAX;
+
+/// QUERY, NOTIFY (RFC 1996) and UPDATE (RFC 2136): requests whose responses repeat one question.
+const OPCODES: [u8; 3] = [0, 4, 5];
+
+/// Whether a whole message can be sent as a query.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check_request(message: &[u8]) -> Result<(), Cow<'static, str>> {
+    if message.len() > QUERY_OCTETS_MAX {
+        let octets = message.len();
+        return Err(format!("a message of {octets} octets: up to {QUERY_OCTETS_MAX} can be sent").into());
+    }
+    let header = Header::parse(message).map_err(|error| error.0)?;
+    if header.has(Header::QR) || !OPCODES.contains(&header.opcode()) {
+        return Err("the message is no request (QR 0, opcode QUERY, NOTIFY or UPDATE)".into());
+    }
+    end(message).ok_or("the message has not exactly one question, written in full")?;
+    Ok(())
+}
 
 /// Where the only question of a message ends; `None` if it has none, several, or a compressed one.
 pub fn end(message: &[u8]) -> Option<usize> {
@@ -78,6 +102,27 @@ mod tests {
         assert_ne!(check(b"\x016\0\0\x1c\0\x01"), check(b"\x01\x16\0\0\x1c\0\x01"));
     }
 
+    #[test]
+    fn only_requests_can_be_sent() {
+        let mut message = vec![0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        message.extend(b"\x01a\x00\x00\x1c\x00\x01");
+        assert_eq!(check_request(&message), Ok(()));
+        for flags in [0x20, 0x28] {
+            let other = [&message[..2], &[flags], &message[3..]].concat();
+            assert_eq!(check_request(&other), Ok(()), "NOTIFY and UPDATE");
+        }
+        for (at, with, reason) in
+            [(2, 0x81, "is no request"), (2, 0x10, "is no request"), (5, 2, "one question")]
+        {
+            let mut wrong = message.clone();
+            wrong[at] = with;
+            assert!(check_request(&wrong).unwrap_err().contains(reason));
+        }
+        assert!(check_request(&[0; 11]).is_err());
+        message.resize(513, 0);
+        assert!(check_request(&message).unwrap_err().contains("513 octets"));
+    }
+
     proptest! {
         #[test]
         fn eight_octets_are_as_one_by_one(octets: [u8; 8]) {
@@ -95,6 +140,7 @@ mod tests {
                 prop_assert!(end <= octets.len());
                 let _ = check(&octets[HEADER_LENGTH..end]);
             }
+            prop_assert!(check_request(&octets).is_err() || ours.is_some());
         }
     }
 }

@@ -1,15 +1,9 @@
-//! One query: a line of a text file, or a message of a wire-format one.
+//! One query of a text file: a line.
 
 use std::borrow::Cow;
 
-use dns64::wire::{CLASS_IN, Header, NAME_LENGTH_MAX};
-use engine::workload::{QUERY_OCTETS_MAX, question, type_number};
-
-/// Room that is left for an OPT record after a question.
-const LONGEST_MESSAGE_OCTETS: usize = QUERY_OCTETS_MAX;
-
-/// QUERY, NOTIFY (RFC 1996) and UPDATE (RFC 2136): requests whose responses repeat one question.
-const OPCODES: [u8; 3] = [0, 4, 5];
+use dns64::wire::{CLASS_IN, NAME_LENGTH_MAX};
+use engine::workload::type_number;
 
 /// Reads `NAME TYPE`, as dnsperf does: blank lines and those that begin with `;` or `#` hold nothing. What
 /// follows the type is ignored. Returns the question on the wire.
@@ -117,25 +111,6 @@ fn escaped(rest: &mut impl Iterator<Item = u8>) -> Option<u8> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-/// Checks a message of a wire-format file.
-///
-/// # Errors
-/// Why it cannot be sent.
-pub(crate) fn check_message(message: &[u8]) -> Result<(), Cow<'static, str>> {
-    if message.len() > LONGEST_MESSAGE_OCTETS {
-        let octets = message.len();
-        return Err(
-            format!("a message of {octets} octets: up to {LONGEST_MESSAGE_OCTETS} can be sent").into()
-        );
-    }
-    let header = Header::parse(message).map_err(|error| error.0)?;
-    if header.has(Header::QR) || !OPCODES.contains(&header.opcode()) {
-        return Err("the message is no request (QR 0, opcode QUERY, NOTIFY or UPDATE)".into());
-    }
-    question::end(message).ok_or("the message has not exactly one question, written in full")?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,27 +141,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_requests_can_be_sent() {
-        let mut message = vec![0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-        message.extend(b"\x01a\x00\x00\x1c\x00\x01");
-        assert_eq!(check_message(&message), Ok(()));
-        for flags in [0x20, 0x28] {
-            let other = [&message[..2], &[flags], &message[3..]].concat();
-            assert_eq!(check_message(&other), Ok(()), "NOTIFY and UPDATE");
-        }
-        for (at, with, reason) in
-            [(2, 0x81, "is no request"), (2, 0x10, "is no request"), (5, 2, "one question")]
-        {
-            let mut wrong = message.clone();
-            wrong[at] = with;
-            assert!(check_message(&wrong).unwrap_err().contains(reason));
-        }
-        assert!(check_message(&[0; 11]).is_err());
-        message.resize(513, 0);
-        assert!(check_message(&message).unwrap_err().contains("513 octets"));
-    }
-
     proptest! {
         #[test]
         fn any_line_is_read_without_a_panic(line in prop::collection::vec(prop_oneof![Just(b'.'), Just(b'\\'), Just(b' '), any::<u8>()], 0..300)) {
@@ -195,7 +149,6 @@ mod tests {
                 prop_assert_eq!(end + 4, wire.len());
                 prop_assert!(name.as_wire().len() <= 255);
             }
-            let _ = check_message(&line);
         }
     }
 }

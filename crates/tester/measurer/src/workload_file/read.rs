@@ -2,7 +2,9 @@
 
 use std::io::{self, BufRead};
 
-use super::line::{check_message, question_of, timed};
+use engine::workload::question::check_request;
+
+use super::line::{question_of, timed};
 
 /// How queries are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -112,7 +114,7 @@ impl<R: BufRead> Queries<R> {
             cut(error)?;
             return Ok(Some(Err(self.malformed("message", "the file ends within it"))));
         }
-        Ok(Some(match check_message(&self.buffer) {
+        Ok(Some(match check_request(&self.buffer) {
             Ok(()) => Ok(self.buffer.clone()),
             Err(reason) => Err(self.malformed("message", &reason)),
         }))
