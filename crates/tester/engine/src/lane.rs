@@ -5,6 +5,7 @@
 //! with no table of outstanding queries. Then its question must be the one of that query. Neighbouring
 //! queries share a socket in small blocks, so that a sender that is behind can catch up with one system call.
 
+mod clients;
 mod closed;
 mod cookies;
 mod fates;
@@ -14,10 +15,11 @@ mod signing;
 use dns64::wire::{HEADER_LENGTH, Header};
 
 use crate::matcher::{Defect, Judgement, is_compat, judge};
-use crate::pacer::{Cursor, SECOND_NS, Schedule};
+use crate::pacer::{Cursor, Model, SECOND_NS, Schedule};
 use crate::querylog::{Class, Entry, QueryLog};
 use crate::stats::Stats;
 use crate::workload::{Client, Feed, Workload, question};
+use clients::Clients;
 use closed::ClosedLoop;
 use cookies::Cookies;
 use ids::Ids;
@@ -46,13 +48,18 @@ pub struct LaneSpec {
 impl LaneSpec {
     /// The number of queries of this lane.
     fn queries(&self) -> u64 {
-        self.schedule.queries.saturating_sub(self.lane).div_ceil(self.lanes.max(1))
+        match self.schedule.model {
+            Model::Recorded(recorded) => recorded.queries_of(self.lane, self.lanes),
+            _ => self.schedule.queries.saturating_sub(self.lane).div_ceil(self.lanes.max(1)),
+        }
     }
 
     /// How many queries are remembered in flight: a quarter more than are sent while the last answer is
     /// waited for.
     fn remembered(&self) -> u64 {
-        let in_time = self.schedule.due_within(self.timeout_ns.max(self.listen_ns)) / self.lanes.max(1);
+        // All recorded queries of a time may be those of one client.
+        let lanes = if self.is_recorded() { 1 } else { self.lanes.max(1) };
+        let in_time = self.schedule.due_within(self.timeout_ns.max(self.listen_ns)) / lanes;
         let mut in_time = in_time.saturating_add(in_time / 4 + 1);
         if self.schedule.model.is_closed() {
             // Nobody knows how fast a closed loop gets; it has room for any window at least.
@@ -62,9 +69,16 @@ impl LaneSpec {
         ahead.clamp(REMEMBERED_MIN, REMEMBERED_MAX).next_power_of_two()
     }
 
+    /// Whether instant and client of each query come with it.
+    fn is_recorded(&self) -> bool {
+        matches!(self.schedule.model, Model::Recorded(_))
+    }
+
     /// About how much memory a [`Lane`] allocates, in octets.
     pub fn memory_octets(&self) -> u64 {
-        let flights = self.remembered().saturating_mul(size_of::<Flight>() as u64);
+        let remembered = self.remembered();
+        let clients = if self.is_recorded() { Clients::memory_octets(self.sockets, remembered) } else { 0 };
+        let flights = remembered.saturating_mul(size_of::<Flight>() as u64).saturating_add(clients);
         let log = if self.log { QueryLog::memory_octets(self.queries()) } else { 0 };
         (self.queries() / 8)
             .saturating_add(log)
@@ -103,6 +117,8 @@ pub struct Lane {
     next: u64,
     batch_max: u64,
     ids: Ids,
+    /// Of recorded queries, in the place of `ids`.
+    clients: Option<Clients>,
     cursor: Cursor,
     closed: Option<ClosedLoop>,
     /// By number, modulo their length, which is a power of two.
@@ -152,6 +168,7 @@ impl Lane {
             next: 0,
             batch_max,
             ids: Ids::new(spec.sockets, batch_max),
+            clients: spec.is_recorded().then(|| Clients::new(spec.sockets, remembered)),
             cursor: Cursor::new(spec.schedule, spec.lane, spec.lanes),
             closed: ClosedLoop::new(&spec.schedule.model, remembered),
             // Written once so that the pages are there before the clock runs.
@@ -191,6 +208,10 @@ impl Lane {
         if self.next >= self.queries {
             return None;
         }
+        if self.known == self.next && self.clients.is_some() {
+            // Nobody knows before it is read.
+            return Some(self.spec.schedule.start_ns);
+        }
         let Some(closed) = &self.closed else { return Some(self.flight(self.next).due_ns) };
         match closed.oldest(self.next) {
             Some(oldest) if closed.ready() == 0 => {
@@ -206,16 +227,29 @@ impl Lane {
         if self.closed.is_some() {
             return self.due_in_loop(now_ns);
         }
-        if self.next >= self.queries || self.flight(self.next).due_ns > now_ns {
+        if self.next < self.queries && self.known == self.next && self.clients.is_some() {
+            self.fed(now_ns)?;
+            self.look_ahead();
+        }
+        if self.next >= self.queries.min(self.known) || self.flight(self.next).due_ns > now_ns {
             return None;
         }
-        let (socket, left_in_block) = self.ids.next_block();
+        let (socket, left_in_block) = self.next_block();
         let mut most = left_in_block.min(self.batch_max).min(self.queries - self.next);
         if self.feed.is_some() {
             most = most.min(self.fed(now_ns)?);
         }
         let queries = (1..most).find(|ahead| self.flight(self.next + ahead).due_ns > now_ns).unwrap_or(most);
         Some(Batch { socket, queries: queries as usize })
+    }
+
+    /// The socket of the next query, and how many more share it.
+    #[inline]
+    fn next_block(&self) -> (usize, u64) {
+        match &self.clients {
+            None => self.ids.next_block(),
+            Some(clients) => clients.block(self.next, self.known.min(self.next + self.batch_max)),
+        }
     }
 
     /// How many queries the feed has ready, if any.
@@ -282,11 +316,12 @@ impl Lane {
     #[inline]
     pub fn write(&mut self, now_ns: u64, buffer: &mut [u8]) -> usize {
         let own = self.next;
-        let (socket, _) = self.ids.next_block();
+        let socket = self.clients.as_ref().map_or(self.ids.next_block().0, |clients| clients.socket(own));
         let source = self.spec.lane.wrapping_mul(self.spec.sockets).wrapping_add(socket as u64);
         let server_cookie = self.cookies.as_ref().map_or(&[][..], |cookies| cookies.of(socket));
         let client = Client { source, server_cookie };
-        let (number, id) = (own * self.spec.lanes + self.spec.lane, self.ids.take());
+        let id = self.clients.as_mut().map_or_else(|| self.ids.take(), |clients| clients.take(own));
+        let number = self.number(own);
         let mut length = match &mut self.feed {
             None => self.workload.write_from(number, id, &client, buffer),
             Some(feed) => feed
@@ -327,12 +362,29 @@ impl Lane {
             return;
         }
         let until = (self.next + AHEAD).min(self.queries);
+        if self.clients.is_some() {
+            return self.look_into_feed(until);
+        }
         for own in self.known..until {
             let due_ns = self.cursor.next_ns();
             self.flight_mut(own).due_ns = due_ns;
             self.stats.note_due(due_ns);
         }
         self.known = until.max(self.known);
+    }
+
+    /// Takes over when and by whom the queries are asked that the feed has ready.
+    fn look_into_feed(&mut self, until: u64) {
+        while self.known < until {
+            let (own, ahead) = (self.known, (self.known - self.next) as usize);
+            let stamp = self.feed.as_ref().and_then(|feed| feed.stamp(ahead));
+            let (Some(stamp), Some(clients)) = (stamp, &mut self.clients) else { return };
+            clients.expect(own, stamp.socket);
+            let due_ns = self.spec.schedule.start_ns.saturating_add(stamp.after_ns);
+            self.flight_mut(own).due_ns = due_ns;
+            self.stats.note_due(due_ns);
+            self.known += 1;
+        }
     }
 
     /// Notes that the kernel refused some of the queries just written.
@@ -455,17 +507,27 @@ impl Lane {
     /// again, an answer may be taken for that of a later query with the same question; that one's own answer
     /// is then taken for the earlier one's, so that no answer is lost or counted twice.
     fn identify_by_id(&self, socket: usize, id: u16, reply: &[u8]) -> Option<(u64, usize)> {
-        let end = question::end(reply)?;
-        let check = check_of(reply);
-        let mut same = self
-            .ids
-            .candidates(socket, id)
+        let (end, check) = (question::end(reply)?, check_of(reply));
+        let own = match &self.clients {
+            None => self.newest_open(self.ids.candidates(socket, id), check),
+            Some(clients) => {
+                let of_lane = Clients::candidates(self.next, id).take_while(|own| self.is_remembered(*own));
+                self.newest_open(of_lane.filter(|own| clients.socket(*own) == socket), check)
+            }
+        };
+        own.map(|own| (own, end))
+    }
+
+    /// Of these queries, the newest first, the first one with this question that has no answer; if all have
+    /// one, the newest.
+    #[inline]
+    fn newest_open(&self, candidates: impl Iterator<Item = u64>, check: u32) -> Option<u64> {
+        let mut same = candidates
             .take_while(|own| self.is_remembered(*own))
             .filter(|own| self.flight(*own).check == check);
         let newest = same.next()?;
         let open = |own: &u64| !self.is_answered(*own);
-        let own = if open(&newest) { newest } else { same.find(open).unwrap_or(newest) };
-        Some((own, end))
+        Some(if open(&newest) { newest } else { same.find(open).unwrap_or(newest) })
     }
 
     /// Whether there is nothing left to wait for at `now_ns`.

@@ -11,6 +11,7 @@ mod model;
 mod poisson;
 mod ramp;
 mod rates;
+mod recorded;
 mod replay;
 mod sine;
 mod steps;
@@ -20,6 +21,7 @@ use curve::Curve;
 pub use cursor::Cursor;
 pub use model::{BURST_MAX, EXPERIMENT_QUERIES, Model, ModelError, SLOTS_MAX};
 pub use rates::{Held, Rates};
+pub use recorded::{Counts, Recorded};
 pub use replay::Times;
 pub use sine::{PERIOD_MAX_S, Sine};
 pub use steps::{STEPS_MAX, Steps};
@@ -55,6 +57,7 @@ impl Schedule {
         let duration_ns = match model {
             Model::Replay(times) => duration_ns.min(times.length_ns()),
             Model::Rates(rates) => duration_ns.min(rates.length_ns()),
+            Model::Recorded(recorded) => duration_ns.min(recorded.length_ns()),
             _ => duration_ns,
         };
         let average = |queries: u64| {
@@ -67,6 +70,7 @@ impl Schedule {
             Model::Sine(sine) => Some(duration_ns.checked_sub(1).map_or(0, |last_ns| sine.count(last_ns))),
             Model::Rates(rates) => Some(duration_ns.checked_sub(1).map_or(0, |last_ns| rates.count(last_ns))),
             Model::Replay(times) => Some(times.queries(duration_ns)),
+            Model::Recorded(recorded) => Some(recorded.queries()),
             _ => None,
         };
         let (rate_qps, queries) = of_its_own.map_or_else(
@@ -87,8 +91,8 @@ impl Schedule {
     }
 
     /// The instant at which query `n` is due, in whole nanoseconds; no error adds up. Of a Poisson process
-    /// only its [`Cursor`] knows the instants, and a closed loop has none: then it is where a constant rate
-    /// would have it.
+    /// only its [`Cursor`] knows the instants, of a recording only its feed, and a closed loop has none: then
+    /// it is where a constant rate would have it.
     pub fn due_ns(&self, n: u64) -> u64 {
         let offset_ns = match self.model {
             Model::Steps(steps) => steps.due_ns(n, self.duration_ns),
@@ -139,14 +143,17 @@ impl Schedule {
             Model::Sine(sine) => sine.peak_qps(),
             Model::Rates(rates) => rates.peak_qps(),
             Model::Replay(times) => times.peak_qps(),
+            Model::Recorded(recorded) => recorded.peak_qps(),
             _ => self.rate_qps,
         }
     }
 
     /// How many queries are due within any span of so many ns; of a Poisson process on average.
     pub fn due_within(&self, span_ns: u64) -> u64 {
-        if let Model::Replay(times) = self.model {
-            return times.most_within(span_ns);
+        match self.model {
+            Model::Replay(times) => return times.most_within(span_ns),
+            Model::Recorded(recorded) => return recorded.most_within(span_ns),
+            _ => {}
         }
         let at_peak = u128::from(self.peak_qps()) * u128::from(span_ns) / u128::from(SECOND_NS);
         // A whole burst is due at once, however low the rate is.
@@ -168,7 +175,7 @@ impl Schedule {
     /// Whether [`Schedule::due_ns`] and [`Schedule::due_count`] say when queries are due. If not, they are
     /// counted as they come.
     pub(crate) fn is_closed_form(&self) -> bool {
-        !matches!(self.model, Model::Poisson { .. }) && !self.model.is_closed()
+        !matches!(self.model, Model::Poisson { .. } | Model::Recorded(_)) && !self.model.is_closed()
     }
 }
 

@@ -97,7 +97,7 @@ impl Stats {
         let duration_ns = schedule.end_ns() - schedule.start_ns;
         let by_ms = (duration_ns.div_ceil(MS_NS) + 1) as usize;
         let windows = windows_of(duration_ns);
-        let bursts = matches!(schedule.model, Model::Burst { .. } | Model::Replay(_));
+        let bursts = matches!(schedule.model, Model::Burst { .. } | Model::Replay(_) | Model::Recorded(_));
         Self {
             sent: 0,
             send_errors: 0,
@@ -347,7 +347,7 @@ impl Stats {
     /// where it falls among the windows says nothing: of bursts it is those sent more than half such a window
     /// late.
     pub fn displaced(&self) -> u64 {
-        if matches!(self.schedule.model, Model::Burst { .. } | Model::Replay(_)) {
+        if matches!(self.schedule.model, Model::Burst { .. } | Model::Replay(_) | Model::Recorded(_)) {
             return self.lateness_ns.count_between(TARDY_NS, times::MAX_NS);
         }
         let after_the_end = u64::from(self.sent_by_ms[self.sent_by_ms.len() - 1]);
@@ -402,7 +402,9 @@ impl Stats {
         match self.schedule.model {
             Model::Steps(_) | Model::Ramp { .. } | Model::Sine(_) => due.max(1) as f64,
             // Where hardly any query is due, one that is a moment late would count for much.
-            Model::Replay(_) | Model::Rates(_) => self.nominal(length_ms).max(due as f64),
+            Model::Replay(_) | Model::Recorded(_) | Model::Rates(_) => {
+                self.nominal(length_ms).max(due as f64)
+            }
             _ => self.nominal(length_ms),
         }
     }

@@ -23,7 +23,7 @@ use options::OptRecord;
 pub use names::{Agent, Choice};
 pub(crate) use options::{CLIENT_COOKIE_OCTETS, client_cookie};
 pub use options::{Client, EdnsOption, OPTION_OCTETS_MAX, QueryOptions};
-pub use recorded::{ARENA_OCTETS_MAX, Arena, Feed, Feeds, Recording, shuffled};
+pub use recorded::{ARENA_OCTETS_MAX, Arena, Feed, Feeds, Recording, Stamp, shuffled};
 pub use types::{QueryClass, TYPES_MAX, TypeError, TypeMix, type_name, type_number};
 
 /// What to ask and what to expect.

@@ -10,20 +10,44 @@ impl Lane {
         match fate {
             Fate::Left { client, place, waited_ns } => self.note_left(client, place, waited_ns),
             Fate::Lost { client, places, left_before, at_ns, why } => {
-                let number = self.ids.numbers(client);
                 // The newest first: before one that is past its timeout there are none to be found.
-                for place in places.rev() {
-                    if !self.lose(number(place), at_ns, place < left_before, why) {
+                let mut at = self.last_before(client, places.end);
+                while let Some((place, own)) = at.filter(|(place, _)| *place >= places.start) {
+                    if !self.lose(own, at_ns, place < left_before, why) {
                         break;
                     }
+                    at = self.one_before(client, place, own);
                 }
             }
         }
     }
 
+    /// The last query of a client with a place before `end`: its place, and its number within the lane.
+    fn last_before(&self, client: usize, end: u64) -> Option<(u64, u64)> {
+        let Some(clients) = &self.clients else {
+            let place = end.checked_sub(1)?;
+            return Some((place, self.ids.numbers(client)(place)));
+        };
+        let mut at = clients.newest(client);
+        while let Some((place, own)) = at.filter(|(place, _)| *place >= end) {
+            at = self.one_before(client, place, own);
+        }
+        at
+    }
+
+    /// The query of the same client before this one.
+    fn one_before(&self, client: usize, place: u64, own: u64) -> Option<(u64, u64)> {
+        match &self.clients {
+            None => self.last_before(client, place),
+            Some(clients) => clients.before(place, own).filter(|_| self.is_remembered(own)),
+        }
+    }
+
     /// A query waited for its connection: it was sent later than it was handed over.
     fn note_left(&mut self, client: usize, place: u64, waited_ns: u64) {
-        let own = self.ids.numbers(client)(place);
+        let Some((_, own)) = self.last_before(client, place + 1).filter(|(last, _)| *last == place) else {
+            return;
+        };
         if own < self.next && self.is_remembered(own) {
             let waited_ns = u32::try_from(waited_ns).unwrap_or(u32::MAX);
             let flight = self.flight_mut(own);

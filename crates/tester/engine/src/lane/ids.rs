@@ -28,6 +28,22 @@ const INVERSE: u16 = {
     inverse
 };
 
+/// The ID of the query at this place.
+#[inline]
+pub(super) fn id_at(place: u64) -> u16 {
+    (place as u16).wrapping_mul(FACTOR).wrapping_add(OFFSET)
+}
+
+/// The places below `end` whose queries have this ID, the last first.
+#[inline]
+pub(super) fn places_of(end: u64, id: u16) -> impl Iterator<Item = u64> {
+    let low = id.wrapping_sub(OFFSET).wrapping_mul(INVERSE);
+    // The last place with these low bits: at most 65,535 before the end.
+    let last =
+        end.checked_sub(1).and_then(|last| last.checked_sub(u64::from((last as u16).wrapping_sub(low))));
+    std::iter::successors(last, |place| place.checked_sub(1 << 16))
+}
+
 impl Ids {
     /// For so many sockets, at least 1, and blocks of at most `batch_max` queries, at least 1.
     pub(super) fn new(sockets: u64, batch_max: u64) -> Self {
@@ -50,19 +66,14 @@ impl Ids {
             self.in_block = 0;
             self.socket = if self.socket + 1 == self.sent.len() { 0 } else { self.socket + 1 };
         }
-        (at_socket as u16).wrapping_mul(FACTOR).wrapping_add(OFFSET)
+        id_at(at_socket)
     }
 
     /// The queries sent with this socket and ID, the newest first, as numbers within the lane.
     #[inline]
     pub(super) fn candidates(&self, socket: usize, id: u16) -> impl Iterator<Item = u64> + use<> {
         let sent = self.sent.get(socket).copied().unwrap_or(0);
-        let low = id.wrapping_sub(OFFSET).wrapping_mul(INVERSE);
-        // The newest place at the socket with these low bits: at most 65,535 before the last one.
-        let newest =
-            sent.checked_sub(1).and_then(|last| last.checked_sub(u64::from((last as u16).wrapping_sub(low))));
-        let number = self.numbers(socket);
-        std::iter::successors(newest, |at_socket| at_socket.checked_sub(1 << 16)).map(number)
+        places_of(sent, id).map(self.numbers(socket))
     }
 
     /// The number within the lane of the n-th query of this socket, from 0.
@@ -76,8 +87,7 @@ impl Ids {
     pub(super) fn of(&self, own: u64) -> (usize, u16) {
         let (round, place) = (own / self.block, own % self.block);
         let at_socket = round / self.sent.len() as u64 * self.block + place;
-        let id = (at_socket as u16).wrapping_mul(FACTOR).wrapping_add(OFFSET);
-        ((round % self.sent.len() as u64) as usize, id)
+        ((round % self.sent.len() as u64) as usize, id_at(at_socket))
     }
 }
 

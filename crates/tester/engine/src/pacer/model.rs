@@ -7,6 +7,7 @@ use std::str::FromStr;
 use record::LoadModel;
 
 use super::rates::Rates;
+use super::recorded::Recorded;
 use super::replay::Times;
 use super::sine::{PERIOD_MAX_S, Sine};
 use super::steps::{STEPS_MAX, Steps};
@@ -43,6 +44,8 @@ pub enum Model {
     },
     /// The instants of recorded queries.
     Replay(Times),
+    /// The instants and the clients of recorded queries, which come with the queries.
+    Recorded(Recorded),
     /// Closed loop: each thread keeps so many queries outstanding, as dnsperf does.
     Window {
         /// 1 to [`SLOTS_MAX`].
@@ -182,7 +185,7 @@ impl From<Model> for LoadModel {
             }
             Model::Rates(rates) => Self::Rates { source: rates.source().to_owned() },
             Model::Burst { queries } => Self::Burst { queries },
-            Model::Replay(_) => Self::Replay { speed: None },
+            Model::Replay(_) | Model::Recorded(_) => Self::Replay { speed: None },
             Model::Window { queries } => Self::Window { queries },
             Model::Experiments { slots, count } => Self::Experiments { slots, count },
         }

@@ -85,8 +85,23 @@ pub trait Feed: Send {
     /// Takes the next query; `None` if none is there.
     fn next(&mut self) -> Option<&[u8]>;
 
+    /// When and by whom the query is asked that comes so many after the next one, if both are known now;
+    /// `None` also where the schedule and the lane tell that.
+    fn stamp(&self, _ahead: usize) -> Option<Stamp> {
+        None
+    }
+
     /// Why no more will come; `None` while more may.
     fn ended(&mut self) -> Option<String>;
+}
+
+/// When and by whom a recorded query is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// In ns after the start of the schedule.
+    pub after_ns: u64,
+    /// The socket of the lane.
+    pub socket: u32,
 }
 
 /// What a workload of recorded queries is made of.
