@@ -14,7 +14,7 @@ use serde_json::Value;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// What each crate of the workspace may name in its code. Everything else is a wrong edge.
-const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 20] = [
     // The foundation of both products.
     ("sextant-dns64", &[]),
     ("sextant-streams", &["sextant-dns64"]),
@@ -25,7 +25,11 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
     // The Tester.
     ("sextant-record", &["sextant-dns64"]),
     ("sextant-engine", &["sextant-dns64", "sextant-record"]),
-    ("sextant-measurer", &["sextant-dns64", "sextant-engine", "sextant-sys"]),
+    ("sextant-capture", &["sextant-engine"]),
+    (
+        "sextant-measurer",
+        &["sextant-capture", "sextant-dns64", "sextant-engine", "sextant-record", "sextant-sys"],
+    ),
     ("sextant-authdns", &["sextant-dns64", "sextant-record", "sextant-streams", "sextant-sys"]),
     ("sextant-lab", &["sextant-dns64", "sextant-record", "sextant-sys"]),
     ("sextant-report", &["sextant-record"]),
@@ -49,6 +53,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
         &[
             "sextant-authdns",
             "sextant-campaign",
+            "sextant-capture",
             "sextant-dns64",
             "sextant-engine",
             "sextant-lab",
@@ -71,9 +76,10 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
 ];
 
 /// The crates that know no clock, socket, thread, file or environment.
-const PURE: [&str; 5] = [
+const PURE: [&str; 6] = [
     "crates/dns64",
     "crates/server/core",
+    "crates/tester/capture",
     "crates/tester/engine",
     "crates/tester/figures",
     "crates/tester/record",

@@ -2,14 +2,16 @@
 //!
 //! [`measure`] runs the lanes of [`engine`] on a [`transport`] of sockets or AF_XDP rings; [`kernel`] has XDP
 //! programs generate the queries and take the answers; [`live`] tells meanwhile how the trial goes;
-//! [`workload_file`] reads queries.
+//! [`workload_file`] reads queries, [`replay`] those of a capture with their times and clients.
 #![forbid(unsafe_code)]
 
 mod connection_limits;
+mod feed;
 pub mod kernel;
 pub mod live;
 pub mod measure;
 mod plan;
+pub mod replay;
 pub mod transport;
 pub mod workload_file;
 

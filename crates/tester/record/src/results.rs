@@ -14,6 +14,7 @@ use crate::interval::RateInterval;
 use crate::latency::Latency;
 use crate::load::LoadModel;
 use crate::questions::Questions;
+use crate::replay::Replay;
 use crate::summary::{Steadiness, Summary};
 use crate::terms::{Cause, Kind, Level, LossPlace, SearchMode, Validity};
 
@@ -443,6 +444,9 @@ pub struct Trial {
     /// The connections that the queries were sent by; absent with UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// The capture whose queries these were; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
     /// What the server was asked meanwhile and what counts nowhere else; absent if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<BackgroundQueries>,

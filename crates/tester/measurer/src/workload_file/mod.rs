@@ -163,14 +163,14 @@ const READ_OCTETS: usize = 1 << 18;
 
 /// What tells that a file is the same as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
+pub(crate) struct Version {
     octets: u64,
     changed: Option<SystemTime>,
 }
 
 impl Version {
     /// That of a file; `None` of a pipe and the like, which can be read once and change while they are.
-    fn of_file(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn of_file(path: &Path) -> io::Result<Option<Self>> {
         let what = std::fs::metadata(path)?.file_type();
         if what.is_file() || what.is_dir() { Self::of(path).map(Some) } else { Ok(None) }
     }
@@ -183,7 +183,7 @@ impl Version {
         Ok(Self { octets: metadata.len(), changed: metadata.modified().ok() })
     }
 
-    fn check(&self, path: &Path) -> Result<(), FileError> {
+    pub(crate) fn check(&self, path: &Path) -> Result<(), FileError> {
         let now = Self::of(path).map_err(|error| FileError::Io(path.to_path_buf(), error))?;
         if now == *self { Ok(()) } else { Err(FileError::Changed(path.to_path_buf())) }
     }
