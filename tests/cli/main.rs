@@ -16,6 +16,7 @@ mod outputs;
 mod page;
 mod peers;
 mod preflight;
+mod replay;
 mod requests;
 mod running;
 mod selftest;
@@ -44,6 +45,7 @@ fn help_names_every_command_and_gives_examples() {
         "lab",
         "report",
         "compare",
+        "convert",
     ] {
         assert!(text.contains(command), "{command} is missing in:\n{text}");
         let help = sextant(&[command, "--help"]);

@@ -9,7 +9,7 @@ use engine::trial::Validity;
 use engine::verdict::Limits;
 use engine::workload::WorkloadSpec;
 use measurer::transport::stream::{StreamConfig, Tls};
-use record::Transport;
+use record::{Replay, Transport};
 
 /// Whom to ask, and what to expect.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct Target {
     pub pids: Vec<u32>,
     /// Keep a log of every query of a trial (it comes back with the trial).
     pub log: bool,
+    /// The capture that the queries are of, for the record.
+    pub replay: Option<Replay>,
 }
 
 /// How the record names the way of the queries.

@@ -223,6 +223,7 @@ impl Tester {
             first_name: workload.spec().first_name,
             icmp_errors: measured.icmp_errors,
             io: measured.fallback.map_or(io.clone(), |fallback| format!("{io}: {fallback}")),
+            replay: target.replay.clone(),
             connections: concluded.connections.map(|seen| Connections {
                 transport,
                 server_memory_octets: memory,
@@ -353,6 +354,8 @@ impl Tester {
         let in_flight = match schedule.model {
             Model::Window { queries } => u64::from(queries) * self.cpus.len().max(1) as u64,
             Model::Experiments { .. } => IDS,
+            // Each client has a socket, however many queries it asks.
+            Model::Recorded(_) => return Ok(()),
             _ => schedule.due_within(target.timeout_ns).min(schedule.queries),
         };
         let (have, need) = (sockets as u64, in_flight.div_ceil(IDS));

@@ -6,6 +6,7 @@ pub mod bench;
 pub mod campaign;
 mod certificates;
 pub mod compare;
+pub mod convert;
 pub mod echo;
 mod failure;
 mod goals;
@@ -94,6 +95,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Render the report of a result directory again
     Report(report::Args),
+    /// Convert a capture (pcap, pcapng) to a compact file, which trial --input replays from disk
+    Convert(convert::ConvertArgs),
     /// Compare two results, or find the changes in a series of results
     Compare(compare::CompareArgs),
 }
@@ -125,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Peers(args) => peers::run(&args)
             .map_err(|error| Failure::new(error.exit_code(), error))
             .map(|()| ExitCode::SUCCESS),
+        Command::Convert(args) => convert::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => {
             report::run(&args).map_err(|error| Failure::new(EXIT_USAGE, error)).map(|()| ExitCode::SUCCESS)

@@ -69,7 +69,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let mut target = args.query.target(args.server, plan.listen_ns);
     target.streams = args.transport.resolve(args.server, &args.tester)?;
     let met = args.tester.meet(args.pid, &mut target, &mut tester);
-    args.query.workload.apply(&args.query, &mut target)?;
+    args.query.workload.apply(&args.query, &mut target, plan.trial_ns)?;
     let store = args.search.store("search")?;
     reach(&target, &tester).inspect_err(|_| store.discard())?;
     let mut results = empty_results(Kind::Search);

@@ -84,7 +84,7 @@ fn certify(args: &SelftestArgs, rate_qps: u64) -> Result<ExitCode, Failure> {
     let mut tester = args.tester.tester(args.query.first_name())?;
     let progress = Progress::new(args.json, &tester.watch);
     let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), 0);
-    args.query.workload.apply(&args.query, &mut target)?;
+    args.query.workload.apply(&args.query, &mut target, u64::MAX)?;
     target.streams = args.transport.resolve(args.server.unwrap_or(target.server), &args.tester)?;
     if args.server.is_none() {
         args.transport.check_own_server()?;

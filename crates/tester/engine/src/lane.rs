@@ -209,8 +209,9 @@ impl Lane {
             return None;
         }
         if self.known == self.next && self.clients.is_some() {
-            // Nobody knows before it is read.
-            return Some(self.spec.schedule.start_ns);
+            // Nobody knows before it is read, but that it is not before the last one.
+            let last = self.next.checked_sub(1);
+            return Some(last.map_or(self.spec.schedule.start_ns, |last| self.flight(last).due_ns));
         }
         let Some(closed) = &self.closed else { return Some(self.flight(self.next).due_ns) };
         match closed.oldest(self.next) {

@@ -6,6 +6,7 @@ use std::io;
 use sys::process;
 
 use crate::plan::Plan;
+use crate::transport::Sources;
 use crate::transport::stream::StreamConfig;
 
 /// Open files besides the connections: pollers, an AuthDNS, the record.
@@ -48,8 +49,7 @@ pub(crate) fn check(plan: &Plan, streams: &StreamConfig) -> io::Result<()> {
     }
     let needed = ports_needed(plan, streams);
     let (first, last) = port_range();
-    let addresses = plan.udp.sources.addresses.map_or(1, |prefix| prefix.len());
-    let ports = u64::from(last - first) + 1;
+    let (ports, addresses) = free_ports(&plan.udp.sources);
     if needed > ports.saturating_mul(addresses) {
         let sources = needed.div_ceil(ports);
         return refuse(format!(
@@ -85,6 +85,12 @@ fn port_range() -> (u16, u16) {
         // The kernel's default.
         _ => (32_768, 60_999),
     }
+}
+
+/// The ports that the kernel takes for the sockets of an address, and the number of addresses.
+pub(crate) fn free_ports(sources: &Sources) -> (u64, u64) {
+    let (first, last) = port_range();
+    (u64::from(last - first) + 1, sources.addresses.map_or(1, |prefix| prefix.len()))
 }
 
 /// A setting of the network namespace.

@@ -142,7 +142,18 @@ fn check_sources(plan: &Plan) -> io::Result<()> {
              'ulimit -n {needed}'"
         ));
     }
-    if plan.backend.has_sockets() { sources.check(*sockets, *server) } else { Ok(()) }
+    if !plan.backend.has_sockets() {
+        return Ok(());
+    }
+    let (ports, addresses) = connection_limits::free_ports(sources);
+    if sources.ports.is_none() && ports.saturating_mul(addresses) < *sockets as u64 {
+        let needed = (*sockets as u64).div_ceil(ports);
+        return too_many(format!(
+            "{sockets} sockets need {sockets} ports, and net.ipv4.ip_local_port_range has {ports} for each of {addresses} \
+             source addresses: use --source with a prefix of at least {needed} addresses, or fewer sockets"
+        ));
+    }
+    sources.check(*sockets, *server)
 }
 
 /// Prepares the transports of so many threads.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use record::limits::WINDOW_DEVIATION;
-use record::{Cause, Connections, Latency, Observation, Outcome, Trial, Validity, Window};
+use record::{Cause, Connections, Latency, Observation, Outcome, Replay, Trial, Validity, Window};
 
 use super::clean::{printable, shortened};
 use super::lines::wrapped;
 use super::select::{dut_cpu_us_per_answer, place};
 use super::words::transport;
 use record::number::{
-    NONE, count, octets, percent, plural, rate_of, real, seconds, share, significant, time_ns, time_of,
+    NONE, count, octets, percent, plural, rate_of, real, seconds, share, short, significant, time_ns, time_of,
 };
 
 /// Rows of losses and reasons that are shown; the rest is in the record.
@@ -27,6 +27,9 @@ pub fn trial_text(trial: &Trial) -> String {
     }
     out += &latencies(trial);
     out += &sending(trial);
+    if let Some(capture) = &trial.replay {
+        out += &replay(capture);
+    }
     if let Some(beside) = &trial.beside {
         let (rate, length) = (rate_of(beside.rate_qps), seconds(beside.duration_s));
         let (answered, sent) = (count(beside.answered), count(beside.sent));
@@ -114,6 +117,26 @@ fn losses(trial: &Trial) -> String {
         + &table("Answers by RCODE", if news { &trial.rcodes } else { &none }, String::clone, trial.answered)
         + &table("What invalid answers had wrong", &trial.invalid_reasons, String::clone, trial.invalid)
         + &table("What unexpected datagrams were", &trial.unexpected_reasons, String::clone, trial.unexpected)
+}
+
+/// The capture: what of it was asked again, and what was left out.
+fn replay(capture: &Replay) -> String {
+    let text = format!(
+        "{} of {} clients of {}, {} times as fast; {} queries of {} can be asked again.",
+        count(capture.clients),
+        count(capture.recorded_clients),
+        shortened(&capture.source, 120),
+        short(capture.speed),
+        count(capture.recorded_queries),
+        seconds(capture.recorded_s),
+    );
+    let mut out = wrapped("\nReplay: ", &text, 6);
+    if let Some(stopped) = &capture.stopped {
+        out += &wrapped("Read up to ", &format!("{}.", shortened(stopped, 200)), 6);
+    }
+    let left_out = table("Left out of the capture", &capture.left_out, |why| why.replace('_', " "), 0);
+    out += &trim_lines(&left_out.replace(NONE, ""));
+    out
 }
 
 /// The connections: how they were used, what became of them, and their times.

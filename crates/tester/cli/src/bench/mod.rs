@@ -73,7 +73,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     // All that can be wrong with the queries is known before any server is started; where it listens is known
     // after.
     let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), plan.listen_ns);
-    args.query.workload.apply(&args.query, &mut target)?;
+    args.query.workload.apply(&args.query, &mut target, plan.trial_ns)?;
     args.outputs.keep_list(&mut target)?;
     let progress = args.search.progress(&tester.watch);
     args.meet(&mut target, &mut tester, &progress);

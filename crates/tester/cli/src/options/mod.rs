@@ -1,5 +1,6 @@
 //! Options that several commands share.
 
+mod input;
 mod io;
 mod load;
 mod transport;
@@ -26,6 +27,7 @@ use crate::failure::Failure;
 use crate::{EXIT_UNFIT, EXIT_USAGE};
 use authdns::ZoneConfig;
 use campaign::{Target, Tester};
+use input::InputArgs;
 pub(crate) use io::{Io, IoArgs};
 use lab::observe::{allowed_cpus, listeners};
 pub(crate) use transport::TransportArgs;
@@ -119,6 +121,7 @@ impl QueryArgs {
             validity: self.counted(),
             pids: Vec::new(),
             log: false,
+            replay: None,
         }
     }
 

@@ -148,6 +148,11 @@ impl TransportArgs {
         })
     }
 
+    /// The option that says how many connections there are, if it was given.
+    pub fn number_of_connections(&self) -> Option<&'static str> {
+        self.connections.map(|_| "--connections")
+    }
+
     fn tls(&self, protocol: Protocol, server: SocketAddr) -> Result<Tls, Failure> {
         let trust = match (&self.tls_ca, self.tls_pin) {
             (Some(file), _) => Trust::Authorities(file.clone()),

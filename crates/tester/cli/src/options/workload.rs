@@ -1,20 +1,18 @@
 //! Options for queries other than RFC 8219's, and for other loads than a constant rate.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use dns64::{NameSpace, Range};
-use engine::pacer::{Model, Times};
+use engine::pacer::Model;
 use engine::tsig::Key;
-use engine::workload::{Agent, Choice, EdnsOption, QueryClass, QueryOptions, Recording, TypeMix, Variation};
-use record::{LoadModel, Settings};
+use engine::workload::{Agent, Choice, EdnsOption, QueryClass, QueryOptions, TypeMix, Variation};
+use record::Settings;
 
-use super::{QueryArgs, ValidityArg, load, tsig};
+use super::{InputArgs, QueryArgs, ValidityArg, load, tsig};
+use crate::EXIT_USAGE;
 use crate::failure::Failure;
-use crate::{EXIT_UNFIT, EXIT_USAGE};
 use campaign::Target;
-use measurer::workload_file::{self, FileError, Format, Source};
 
 /// What else may be asked, and when.
 #[derive(Args, Clone, Debug)]
@@ -44,22 +42,8 @@ pub(crate) struct WorkloadArgs {
     /// Ask for random names below --suffix, each once; any response is valid
     #[arg(long, conflicts_with_all = ["cached_share", "input"])]
     random_labels: bool,
-    /// Take the queries from this file, in a loop and for each trial from the start; - is standard input. Any
-    /// response is valid
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype", "qclass", "agent"])]
-    input: Option<PathBuf>,
-    /// Format of --input
-    #[arg(long, value_enum, default_value_t, requires = "input")]
-    input_format: Format,
-    /// Factor by which --input-format timed is replayed faster [default: 1]
-    #[arg(long, value_name = "TIMES", value_parser = speed, requires = "input")]
-    speed: Option<f64>,
-    /// Ask the file's queries in a random order (within 65536 of them if the file is over 256 MiB)
-    #[arg(long, requires = "input")]
-    shuffle: bool,
-    /// Refuse a file that holds a malformed query; by default malformed queries are left out and counted
-    #[arg(long, requires = "input")]
-    strict_input: bool,
+    #[command(flatten)]
+    pub input: InputArgs,
     /// Number of this Measurer, and number of Measurers that share the names: Measurer K asks for every N-th
     /// name from the K-th on. All of them need the same --first-name
     #[arg(long, value_name = "K/N", default_value = "1/1")]
@@ -100,11 +84,6 @@ pub(crate) struct WorkloadArgs {
     tsig: Option<Arc<Key>>,
 }
 
-fn speed(text: &str) -> Result<f64, String> {
-    let times = text.parse().ok().filter(|times| (0.001..=1000.0).contains(times));
-    times.ok_or_else(|| "must be a number from 0.001 to 1000".to_owned())
-}
-
 fn exponent(text: &str) -> Result<f64, String> {
     let exponent = text.parse().ok().filter(|exponent| (0.01..=20.0).contains(exponent));
     exponent.ok_or_else(|| "must be a number from 0.01 to 20".to_owned())
@@ -119,31 +98,14 @@ impl WorkloadArgs {
         }
     }
 
-    /// Whether queries are asked at the times that their file has.
-    fn replays(&self) -> bool {
-        self.input.is_some() && self.input_format == Format::Timed
-    }
-
-    /// Refuses what changes the times of a replay, or has none.
-    fn check_replay(&self) -> Result<(), Failure> {
-        let (replays, paced) = (self.replays(), self.load != Model::Constant);
-        let wrong = [
-            (replays && self.shuffle, "--shuffle: a replay asks in the order of its times; leave it out"),
-            (replays && paced, "--load: a replay has its own times; leave it out"),
-            (!replays && self.speed.is_some(), "--speed is for --input-format timed"),
-        ];
-        let found = wrong.into_iter().find(|(is_wrong, _)| *is_wrong);
-        found.map_or(Ok(()), |(_, message)| Err(Failure::new(EXIT_USAGE, message)))
-    }
-
     /// Whether the names of the range are asked one after another.
     pub(crate) fn asks_in_turn(&self) -> bool {
-        self.zipf.is_none() && !self.random_labels && self.input.is_none()
+        self.zipf.is_none() && !self.random_labels && !self.input.is_given()
     }
 
     /// Whether nobody knows the answers to the queries.
     pub(crate) fn expects_any_response(&self) -> bool {
-        self.random_labels || self.input.is_some() || self.qclass != QueryClass::default()
+        self.random_labels || self.input.is_given() || self.qclass != QueryClass::default()
     }
 
     /// Refuses what a self-test does not do: it asks each name once at a constant rate (RFC 8219 9.2.1).
@@ -157,7 +119,7 @@ impl WorkloadArgs {
             (self.zipf.is_some(), "--zipf"),
             (self.random_labels, "--random-labels"),
             (self.repeat, "--repeat"),
-            (self.input.is_some(), "--input"),
+            (self.input.is_given(), "--input"),
             (self.qclass != QueryClass::default(), "--qclass"),
             (self.tsig.is_some(), "--tsig"),
         ];
@@ -190,11 +152,10 @@ impl WorkloadArgs {
     /// Refuses flags and options where the file holds whole messages, which leave as they stand.
     fn check_messages(&self, edns: bool) -> Result<(), Failure> {
         let asked = edns || self.options() != QueryOptions::default();
-        if self.input_format != Format::Wire || !asked {
+        if !asked || !self.input.has_messages() {
             return Ok(());
         }
-        let message =
-            "--input-format wire: whole messages are sent as they stand; leave out flags and EDNS options";
+        let message = "--input: whole messages (wire, capture) are sent as they stand; leave out flags and EDNS options";
         Err(Failure::new(EXIT_USAGE, message))
     }
 
@@ -217,8 +178,8 @@ impl WorkloadArgs {
     /// # Errors
     /// A load that has rates of its own, or none.
     pub(crate) fn load_for_search(&self) -> Result<Model, Failure> {
-        if self.replays() {
-            let message = "--input-format timed: a replay has no rate to search for; use sextant trial";
+        if self.input.replays() {
+            let message = "--input: a replay has no rate to search for; use sextant trial";
             return Err(Failure::new(EXIT_USAGE, message));
         }
         let load = self.load();
@@ -235,7 +196,7 @@ impl WorkloadArgs {
     /// # Errors
     /// There is none and the load needs one, or the other way round.
     pub fn rate_qps(&self, rate_qps: Option<u64>) -> Result<u64, Failure> {
-        if self.replays() {
+        if self.input.replays() {
             let message = "--rate: a replay has its own times; leave it out, --speed makes it faster";
             return rate_qps.map_or(Ok(1), |_| Err(Failure::new(EXIT_USAGE, message)));
         }
@@ -250,11 +211,11 @@ impl WorkloadArgs {
         }
     }
 
-    /// Adds what these options ask for to a target; reads the query file.
+    /// Adds what these options ask for to a target; reads the query file, for trials of that length.
     ///
     /// # Errors
     /// A file that cannot be used, or agents that would not know their names.
-    pub fn apply(&self, query: &QueryArgs, target: &mut Target) -> Result<(), Failure> {
+    pub fn apply(&self, query: &QueryArgs, target: &mut Target, trial_ns: u64) -> Result<(), Failure> {
         if self.agent != Agent::default() && query.first_name.is_none() {
             let message = "--agent: the Measurers share names only if all are given the same --first-name";
             return Err(Failure::new(EXIT_USAGE, message));
@@ -265,16 +226,16 @@ impl WorkloadArgs {
             return Err(Failure::new(EXIT_USAGE, message));
         }
         self.check_messages(query.edns.is_some())?;
-        self.check_replay()?;
-        let (choice, times_ns) = self.choice(query.names)?;
+        self.input.check(self.load)?;
         target.load = self.load();
-        if self.replays() {
-            let (first_ns, speed) = (times_ns.first().copied().unwrap_or(0), self.speed.unwrap_or(1.0));
-            let faster = |time_ns: &u64| ((time_ns - first_ns) as f64 / speed) as u64;
-            let times = Times::new(times_ns.iter().map(faster).collect())
-                .ok_or_else(|| Failure::new(EXIT_USAGE, "--input: no times"))?;
-            target.load = Model::Replay(times);
-        }
+        let choice = match self.input.read(self.seed, trial_ns)? {
+            Some(input) => {
+                target.load = input.load.unwrap_or(target.load);
+                target.replay = input.replay;
+                input.choice
+            }
+            None => self.choice(query.names),
+        };
         target.workload.variation = Variation {
             choice,
             agent: self.agent,
@@ -288,28 +249,17 @@ impl WorkloadArgs {
         Ok(())
     }
 
-    /// What is asked, and when, where the queries have times.
-    fn choice(&self, names: NameSpace) -> Result<(Choice, Vec<u64>), Failure> {
+    /// What is asked, where no file has it.
+    fn choice(&self, names: NameSpace) -> Choice {
         if self.repeat {
-            let names = u32::try_from(names.size()).unwrap_or(u32::MAX);
-            return Ok((Choice::OverAndOver { names }, Vec::new()));
+            return Choice::OverAndOver { names: u32::try_from(names.size()).unwrap_or(u32::MAX) };
         }
-        if let Some(path) = &self.input {
-            let source = Source {
-                path: path.clone(),
-                format: self.input_format,
-                shuffle: self.shuffle.then_some(self.seed),
-                strict: self.strict_input,
-            };
-            return recorded(&source);
-        }
-        let choice = match (self.zipf, self.random_labels, self.cached_share) {
+        match (self.zipf, self.random_labels, self.cached_share) {
             (Some(exponent), ..) => Choice::Zipf { exponent },
             (None, true, _) => Choice::RandomLabels,
             (None, false, 0) => Choice::Each,
             (None, false, share_pct) => Choice::Cached { share_pct, hot_names: self.hot_names },
-        };
-        Ok((choice, Vec::new()))
+        }
     }
 
     /// Refuses records that would leave the cache before a trial with a cached share ends.
@@ -332,11 +282,7 @@ impl WorkloadArgs {
     pub fn settings(&self, base: Settings) -> Settings {
         Settings {
             cached_share_pct: self.cached_share,
-            load: if self.replays() {
-                LoadModel::Replay { speed: Some(self.speed.unwrap_or(1.0)) }
-            } else {
-                self.load().into()
-            },
+            load: self.input.load().unwrap_or_else(|| self.load().into()),
             workload: self.words().join(", "),
             ..base
         }
@@ -346,10 +292,9 @@ impl WorkloadArgs {
     fn words(&self) -> Vec<String> {
         let Agent { index, agents } = self.agent;
         let flag = |set: bool, name: &str| set.then(|| name.to_owned());
-        let shuffled = if self.shuffle { ", shuffled" } else { "" };
         let random = self.zipf.is_some()
             || self.random_labels
-            || self.shuffle
+            || self.input.shuffle
             || self.ecs.is_some()
             || self.cookie
             || matches!(self.load, Model::Poisson { .. });
@@ -362,7 +307,7 @@ impl WorkloadArgs {
             self.zipf.map(|exponent| format!("Zipf {exponent}")),
             flag(self.random_labels, "random labels"),
             flag(self.repeat, "names over and over"),
-            self.input.as_deref().map(|path| format!("queries of {}{shuffled}", path.display())),
+            self.input.words(),
             (agents > 1).then(|| format!("agent {} of {agents}", index + 1)),
             flag(self.dnssec_ok, "DO"),
             flag(self.cd, "CD"),
@@ -380,24 +325,4 @@ impl WorkloadArgs {
         ];
         words.into_iter().flatten().collect()
     }
-}
-
-/// Reads the file, and says which lines were left out.
-fn recorded(source: &Source) -> Result<(Choice, Vec<u64>), Failure> {
-    let loaded = workload_file::load(source).map_err(|error| {
-        let code = if matches!(error, FileError::Changed(_)) { EXIT_UNFIT } else { EXIT_USAGE };
-        Failure::new(code, format!("--input: {error}"))
-    })?;
-    if let Some(first) = &loaded.first_skipped {
-        let (path, skipped) = (source.path.display(), loaded.skipped);
-        // The rest of a large file is read while it is asked.
-        let of = if matches!(loaded.recording, Recording::Stream(_)) {
-            "of what was read so far"
-        } else {
-            "in all"
-        };
-        eprintln!("sextant: {path}: {first}; {skipped} left out {of} (--strict-input refuses them)");
-    }
-    let whole_messages = source.format == Format::Wire;
-    Ok((Choice::Recorded { recording: loaded.recording, whole_messages }, loaded.times_ns))
 }

@@ -32,6 +32,8 @@ Examples:
       an AuthDNS that has a AAAA record for every name, without a DUT
   sextant trial --server '[::1]:53' --rate 20000 --input names.txt --shuffle --load poisson
       the queries of a file in dnsperf's format, at the random times of independent clients
+  sextant trial --server '[::1]:53' --input peak.pcap --speed 2
+      the queries of a capture at their times, twice as fast, each client from a socket of its own
   sextant trial --server '[::1]:53' --load closed:100 --duration 10
       as dnsperf measures: a closed loop, 100 queries outstanding
   sextant trial --server '[::1]:853' --transport dot --connections 1000 --rate 20000
@@ -95,6 +97,25 @@ impl TrialArgs {
 }
 
 impl TrialArgs {
+    /// Gives each client of a capture a socket, or connections of its own.
+    ///
+    /// # Errors
+    /// Other numbers were asked for.
+    fn give_sockets(&self, target: &mut Target, tester: &mut Tester) -> Result<(), Failure> {
+        let Model::Recorded(recorded) = target.load else { return Ok(()) };
+        let given = self.tester.io.ports.map(|_| "--ports").or(self.transport.number_of_connections());
+        if let Some(option) = given {
+            let message =
+                format!("{option}: the clients of a capture have a socket each; say --clients N for fewer");
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
+        tester.source_ports = recorded.sockets(tester.cpus.len() as u64) as usize;
+        if let Some(streams) = &mut target.streams {
+            streams.connections = tester.source_ports;
+        }
+        Ok(())
+    }
+
     /// Whether the other options go together with connections.
     ///
     /// # Errors
@@ -127,9 +148,10 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     args.query.workload.rate_qps(args.rate)?;
     let server = args.server.unwrap_or(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
     let mut target = args.query.target(server, listen_ns);
-    args.query.workload.apply(&args.query, &mut target)?;
+    args.query.workload.apply(&args.query, &mut target, args.duration.as_nanos() as u64)?;
     let mut tester = args.tester.tester(args.query.first_name())?;
     target.streams = args.transport.resolve(server, &args.tester)?;
+    args.give_sockets(&mut target, &mut tester)?;
     if let Some(streams) = &target.streams {
         args.check_streams(streams)?;
         if args.stand.peer.is_some() {
