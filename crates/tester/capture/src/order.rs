@@ -28,7 +28,10 @@ impl Order {
         Self { window, waiting: BinaryHeap::new(), given_ns: 0 }
     }
 
-    /// Takes a query; `false` if one after it was given already. Returns the earliest when the window is full.
+    /// Takes a query. Returns the earliest when the window is full.
+    ///
+    /// # Errors
+    /// One after it was given already.
     pub fn push(&mut self, query: Waiting) -> Result<Option<Waiting>, Late> {
         if query.time_ns < self.given_ns {
             return Err(Late);

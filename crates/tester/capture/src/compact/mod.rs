@@ -12,9 +12,9 @@
 //! | 40-47 | octets after the header |
 //! | 48-127 | what was left out of the capture: a number for each of [`crate::Reason::ALL`], then zeros |
 //!
-//! The queries follow in the order of their times. Each is three numbers (LEB128: seven bits in each octet, the
-//! lowest first) and the message: the ns since the query before, the number of the client (from 0), and the
-//! octets of the message.
+//! The queries follow in the order of their times. Each is three numbers (LEB128: seven bits in each octet,
+//! the lowest first) and the message: the ns since the query before, the number of the client (from 0), and
+//! the octets of the message.
 
 mod read;
 mod write;

@@ -232,7 +232,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read(
-            rows in prop::collection::vec((any::<u64>(), 0u32..1000, prop::collection::vec(any::<u8>(), 0..=512)), 0..40),
+            rows in prop::collection::vec(
+                (any::<u64>(), 0u32..1000, prop::collection::vec(any::<u8>(), 0..=512)), 0..40,
+            ),
         ) {
             let mut rows = rows;
             rows.sort();
@@ -247,8 +249,11 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_read_or_refused(octets in prop::collection::vec(any::<u8>(), 0..400), queries in 0u64..50) {
-            let mut file = Header { queries, clients: 200, length_ns: 1 << 40, ..Header::default() }.to_octets().to_vec();
+        fn any_octets_are_read_or_refused(
+            octets in prop::collection::vec(any::<u8>(), 0..400), queries in 0u64..50,
+        ) {
+            let header = Header { queries, clients: 200, length_ns: 1 << 40, ..Header::default() };
+            let mut file = header.to_octets().to_vec();
             file.extend(&octets);
             if let Ok(rows) = read(&file) {
                 prop_assert_eq!(rows.len() as u64, queries);

@@ -17,8 +17,8 @@ use crate::{EXIT_UNFIT, EXIT_USAGE};
 #[command(next_help_heading = "Workload")]
 pub(crate) struct InputArgs {
     /// Take the queries from this file, in a loop and for each trial from the start; - is standard input. Any
-    /// response is valid. A capture (pcap, pcapng, or made by sextant convert) is replayed once: each query at
-    /// its time, from a socket or connections of its client
+    /// response is valid. A capture (pcap, pcapng, or made by sextant convert) is replayed once: each query
+    /// at its time, from a socket or connections of its client
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cached_share", "qtype", "qclass", "agent"])]
     input: Option<PathBuf>,
     /// Format of --input [default: capture where the file is one, else text]

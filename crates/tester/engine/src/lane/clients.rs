@@ -1,6 +1,7 @@
 //! The clients of recorded queries. Which client asks is told by the recording and not by the number of the
 //! query, so that each query in flight has its socket in a table. IDs follow from the number within the lane,
-//! and lead back to it: two queries in flight share an ID only if 65,536 queries of the lane lie between them.
+//! and lead back to it: two queries in flight share an ID only if 65,536 queries of the lane lie between
+//! them.
 
 use super::ids;
 
@@ -193,7 +194,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn every_query_leaves_at_its_time_by_the_socket_of_its_client(
-            rows in prop::collection::vec((0u64..SECOND_NS, 0u32..12), 1..400), at_once in 1usize..70, lanes in 1u64..4,
+            rows in prop::collection::vec((0u64..SECOND_NS, 0u32..12), 1..400), at_once in 1usize..70,
+            lanes in 1u64..4,
         ) {
             let mut rows = rows;
             rows.sort_by_key(|row| row.0);

@@ -2,7 +2,8 @@
 //!
 //! A pcap or pcapng file is converted in memory before the trial ([`capture::convert`]); a file that was
 //! converted already is read from disk while the trial runs, and may be larger than memory. Either is read
-//! through once before: for the counts that a schedule needs ([`Recorded`]), and to find what is wrong with it.
+//! through once before: for the counts that a schedule needs ([`Recorded`]), and to find what is wrong with
+//! it.
 
 mod error;
 mod octets;
@@ -27,8 +28,8 @@ pub use octets::{WHOLE_OCTETS_MAX, is_recording};
 /// What to replay, and how.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// A pcap or pcapng file, or what [`capture::convert`] made of one; `-`: a pcap or pcapng file on standard
-    /// input.
+    /// A pcap or pcapng file, or what [`capture::convert`] made of one; `-`: a pcap or pcapng file on
+    /// standard input.
     pub path: PathBuf,
     /// So many times as fast, above 0.
     pub speed: f64,
