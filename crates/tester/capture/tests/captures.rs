@@ -128,7 +128,7 @@ fn read(converted: Converted<Cursor<Vec<u8>>>) -> Vec<(u64, u32, u8)> {
     let mut reader = Reader::new(&file[..]).unwrap();
     assert_eq!(*reader.header(), converted.header);
     let mut rows = Vec::new();
-    while let Some(entry) = reader.next().unwrap() {
+    while let Some(entry) = reader.next_entry().unwrap() {
         rows.push((entry.time_ns, entry.client, entry.message[0]));
     }
     rows

@@ -111,7 +111,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// [`ReadError`]; nothing can be read after it.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Entry<'_>>, ReadError> {
+    pub fn next_entry(&mut self) -> Result<Option<Entry<'_>>, ReadError> {
         if self.read == self.header.queries {
             return Ok(None);
         }
@@ -200,7 +200,7 @@ mod tests {
     fn read(file: &[u8]) -> Result<Vec<Row>, ReadError> {
         let mut reader = Reader::new(file)?;
         let mut rows = Vec::new();
-        while let Some(entry) = reader.next()? {
+        while let Some(entry) = reader.next_entry()? {
             rows.push((entry.time_ns, entry.client, entry.message.to_vec()));
         }
         Ok(rows)

@@ -109,7 +109,7 @@ fn each(
 ) -> Result<(), ReplayError> {
     let mut reader = octets.reader()?;
     let mut number = 0;
-    while let Some(entry) = reader.next().map_err(|error| octets.explain(error))? {
+    while let Some(entry) = reader.next_entry().map_err(|error| octets.explain(error))? {
         let after_ns = after_ns(entry.time_ns, source.speed);
         if after_ns >= source.duration_ns {
             break;
