@@ -181,5 +181,6 @@ pub fn target_of(choice: Choice) -> io::Result<Target> {
         load: Model::Constant,
         pids: Vec::new(),
         log: false,
+        replay: None,
     })
 }

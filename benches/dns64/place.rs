@@ -240,6 +240,7 @@ fn target(server: SocketAddr, random_lengths: bool) -> io::Result<Target> {
         load: Model::Constant,
         pids: Vec::new(),
         log: false,
+        replay: None,
     })
 }
 

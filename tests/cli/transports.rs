@@ -166,6 +166,7 @@ fn started_peer_answers(peer: &str, transport: &str, options: &[&str]) {
 fn dns64d_is_started_with_a_certificate() {
     started_peer_answers("dns64d", "dot", &[]);
     started_peer_answers("dns64d", "doh", &[]);
+    started_peer_answers("dns64d", "doq", &[]);
 }
 
 #[test]

@@ -49,9 +49,9 @@ pub struct Connections {
     pub failed: BTreeMap<LossPlace, u64>,
     /// Why handshakes failed, in the words of the TLS library, for example an alert.
     pub handshake_failures: BTreeMap<String, u64>,
-    /// What the server said instead of answers, instead of taking more queries, or at the end of a connection:
-    /// `status 503`, `RST_STREAM REFUSED_STREAM`, `GOAWAY NO_ERROR`, `DOQ_EXCESSIVE_LOAD`, and what a response
-    /// with status 200 lacked.
+    /// What the server said instead of answers, instead of taking more queries, or at the end of a
+    /// connection: `status 503`, `RST_STREAM REFUSED_STREAM`, `GOAWAY NO_ERROR`, `DOQ_EXCESSIVE_LOAD`, and
+    /// what a response with status 200 lacked.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refusals: BTreeMap<String, u64>,
     /// Connections that the server closed or broke off, with or without a query that waited.

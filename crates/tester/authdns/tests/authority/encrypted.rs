@@ -97,7 +97,7 @@ impl Client {
 #[test]
 fn the_answers_are_those_of_tcp_and_counted_by_transport() {
     let (pem, tls) = certificate();
-    let observer = Observer::new(1000);
+    let observer = Observer::new(100_000);
     let server = start(&["127.0.0.1:0"], |config| {
         encrypted(config, tls);
         (config.threads, config.observer) = (2, Some(observer.clone()));
