@@ -13,7 +13,7 @@ use record::identifiers::analyse;
 use record::{
     Answers, Attempt, BackgroundQueries, Bottleneck, CertificateUse, Connections, Disturbance, Dut,
     Experiments, Fact, FileQuestions, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation,
-    Questions, RateInterval, Results, Steadiness, Transport, Trial,
+    Questions, RateInterval, Replay, Results, Steadiness, Transport, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -91,6 +91,11 @@ fn full() -> Results {
         latency_curve: vec![(100.0, 1)],
         series: vec![Interval::default()],
         answers: vec![Answers::default()],
+        replay: Some(Replay {
+            left_out: [("responses".to_owned(), 1)].into(),
+            stopped: Some("octet 24".into()),
+            ..Replay::default()
+        }),
         ..Trial::default()
     });
     results
