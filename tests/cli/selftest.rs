@@ -64,6 +64,8 @@ fn a_certificate_names_its_transport_and_holds_for_searches_that_ask_so() {
     for (transport, words) in [
         (&["--transport", "tcp"][..], "16 connections over tcp, pipelined"),
         (&["--transport", "dot", "--connections", "4"], "4 connections over dot, pipelined"),
+        (&["--transport", "doh"], "16 connections over doh, pipelined"),
+        (&["--transport", "doq"], "16 connections over doq, pipelined"),
     ] {
         let kept = base.path().join(transport[1]);
         let place = ["--certificates", kept.to_str().unwrap()];
