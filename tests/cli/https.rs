@@ -1,4 +1,4 @@
-//! `sextant trial` over HTTPS: against dns64d and Unbound, whose own counts agree.
+//! `sextant trial` over HTTPS: against dns64d, and against Unbound, whose own counts agree.
 
 use std::net::TcpStream;
 use std::process::{Command, Stdio};

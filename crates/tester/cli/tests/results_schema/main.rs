@@ -32,8 +32,15 @@ fn fixture(name: &str) -> Value {
 }
 
 fn connections() -> Connections {
-    let transport = Transport { idle_s: Some(1.0), ..Transport::default() };
-    Connections { transport, server_memory_octets: Some(1), ..Connections::default() }
+    let request = "POST https://dns.test/dns-query".to_owned();
+    let transport = Transport { idle_s: Some(1.0), request, ..Transport::default() };
+    let refusals = [("status 503".to_owned(), 1)].into();
+    Connections { transport, refusals, server_memory_octets: Some(1), ..Connections::default() }
+}
+
+fn replay() -> Replay {
+    let left_out = [("responses".to_owned(), 1)].into();
+    Replay { left_out, stopped: Some("octet 24".into()), ..Replay::default() }
 }
 
 /// A record in which every optional part is there.
@@ -91,11 +98,7 @@ fn full() -> Results {
         latency_curve: vec![(100.0, 1)],
         series: vec![Interval::default()],
         answers: vec![Answers::default()],
-        replay: Some(Replay {
-            left_out: [("responses".to_owned(), 1)].into(),
-            stopped: Some("octet 24".into()),
-            ..Replay::default()
-        }),
+        replay: Some(replay()),
         ..Trial::default()
     });
     results
