@@ -78,7 +78,10 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     let wanted = |section: &str| {
         arguments.sections.is_empty() || arguments.sections.iter().any(|wanted| wanted == section)
     };
-    let mut record = Record { origin: text::origin(), programs: programs(), rounds, ..Record::default() };
+    // What is measured by runs of its own stays.
+    let Record { lanes, streams, .. } = recorded(arguments)?;
+    let mut record =
+        Record { origin: text::origin(), programs: programs(), rounds, lanes, streams, ..Record::default() };
     let targets = [("sockets", Target::Sockets), ("xdp", Target::Xdp), ("nsd", Target::Nsd)];
     let targets: Vec<Target> = targets
         .into_iter()

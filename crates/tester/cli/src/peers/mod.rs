@@ -208,7 +208,11 @@ pub fn run(args: &Args) -> Result<(), Error> {
 impl ServerToRun {
     fn forwarded(name: &str, listen: SocketAddr, auth: SocketAddr, common: &Common) -> Result<Self, Error> {
         let (peer, settings) = (peers::find(name)?, common.settings(listen, auth));
-        let probe = Probe::synthesized(PROBE_ADDRESS, &settings.suffix, &settings.prefix);
+        let probe = if peer.only_forwards {
+            Probe::a(PROBE_ADDRESS, &settings.suffix)
+        } else {
+            Probe::synthesized(PROBE_ADDRESS, &settings.suffix, &settings.prefix)
+        };
         Ok(Self::Forwarded(peer, settings, probe.map_err(Error::Suffix)?))
     }
 
