@@ -90,8 +90,8 @@ impl Streams {
     pub(super) fn section(&self) -> String {
         let mut out = String::from("\n## Connections\n\n");
         out += &wrapped(&format!(
-            "{}. Rounds: {}. A closed loop: 100 queries are outstanding on 16 connections. The quotients compare the \
-             answers for each second in which the Tester's processor was busy.{}",
+            "{}. Rounds: {}. A closed loop: 100 queries are outstanding on 16 connections, or 16 where each has a connection of its \
+             own. The quotients compare the answers for each second in which the Tester's processor was busy.{}",
             self.origin.in_words(),
             self.rounds,
             self.origin.note()
