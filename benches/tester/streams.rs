@@ -25,8 +25,8 @@ const EVENNESS_QPS: &str = "50000";
 const EVENNESS_CONNECTIONS: &str = "1000";
 /// The most connections that are tried at a time: as many as the goal has.
 const STANDING_MAX: u64 = 100_000;
-/// Open files that a process has beside its connections.
-const FILES_BESIDE: u64 = 256;
+/// Open files that a process has beside its connections, with those that are being closed.
+const FILES_BESIDE: u64 = 2048;
 
 /// How often the memory of the Measurer is read.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
