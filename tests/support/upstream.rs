@@ -176,6 +176,10 @@ fn serve_udp(socket: &UdpSocket, script: &Mutex<Script>) {
     let mut buffer = [0; 4096];
     while let Ok((length, from)) = socket.recv_from(&mut buffer) {
         let query = Query { over_tcp: false, from, octets: buffer[..length].to_vec() };
+        // The port may have been dns64d's a moment ago, and forged replies go on to come there.
+        if query.has(Header::QR) {
+            continue;
+        }
         for packet in respond(&query, script) {
             let _ = match packet {
                 Packet::Reply(octets) => socket.send_to(&octets, from),

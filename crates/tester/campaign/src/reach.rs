@@ -132,7 +132,7 @@ fn reach_by_connection(streams: &StreamConfig, target: &Target, tester: &Tester)
     let timeout_ns = u64::try_from(REPLY_TIMEOUT.as_nanos()).unwrap_or(u64::MAX);
     let probed = probe(streams, &udp, timeout_ns, &query[..length], &tester.stop)
         .map_err(|error| Unreached::Tester(error.to_string()))?;
-    let (server, protocol) = (target.server, streams.protocol.to_string().to_uppercase());
+    let (server, protocol) = (target.server, streams.protocol.in_words());
     match probed {
         Ok(()) => Ok(()),
         Err(Unanswered::Interrupted) => Err(Unreached::Interrupted),
