@@ -127,7 +127,7 @@ impl TransportArgs {
         };
         let path = self.doh_path.as_deref().unwrap_or(DOH_PATH);
         let https = Https::new(method, path, &tls.server_name(), server.port());
-        https.map(Some).map_err(|error| wrong(error.to_string()))
+        https.map(Some).map_err(|error| wrong(format!("--doh-path: {error}")))
     }
 
     /// Refuses options about the certificate of a server that is started here.
