@@ -1,5 +1,6 @@
 //! The description of a campaign: its TOML file.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -180,13 +181,29 @@ impl Description {
         self.published.iter().try_for_each(|published| published.check(&self.figure))?;
         for form in [Form::Quick, Form::Full] {
             let rounds = self.extent(form).rounds;
-            let cells: usize = self.part.iter().map(|part| part.cells(form)).fold(0, usize::saturating_add);
+            let cells = self.part.iter().map(|part| part.count(form)).fold(0, usize::saturating_add);
             let visits = cells.saturating_mul(rounds as usize);
             if !(1..=VISITS_MAX).contains(&visits) {
                 let form = form.name();
                 return Err(format!(
                     "the {form} form has {cells} cells and {rounds} rounds: that must be 1 to {VISITS_MAX} visits"
                 ));
+            }
+            self.check_names(form)?;
+        }
+        Ok(())
+    }
+
+    /// Cells of one name would be taken for one.
+    fn check_names(&self, form: Form) -> Result<(), String> {
+        let mut seen = BTreeSet::new();
+        for part in &self.part {
+            for cell in part.cells(form).iter().map(|settings| part.cell_name(settings)) {
+                if let Some(cell) = seen.replace(cell) {
+                    return Err(format!(
+                        "two cells are called {cell}: give their parts different names, or make an axis of what differs"
+                    ));
+                }
             }
         }
         Ok(())
@@ -219,7 +236,30 @@ impl Part {
         Ok(())
     }
 
-    fn cells(&self, form: Form) -> usize {
+    /// The settings of each cell: options of the axes with their values.
+    pub(super) fn cells(&self, form: Form) -> Vec<Vec<(String, String)>> {
+        let mut cells: Vec<Vec<(String, String)>> = vec![Vec::new()];
+        for axis in &self.axis {
+            let longer = cells.iter().flat_map(|before| {
+                axis.values(form)
+                    .iter()
+                    .map(move |value| [before.clone(), vec![(axis.option.clone(), value.clone())]].concat())
+            });
+            cells = longer.collect();
+        }
+        cells
+    }
+
+    /// What the cell of these settings is called, also as a directory.
+    pub(super) fn cell_name(&self, settings: &[(String, String)]) -> String {
+        let values = settings.iter().map(|(_, value)| value.as_str());
+        let words: Vec<&str> = self.name.as_deref().into_iter().chain(values).collect();
+        let name = if words.is_empty() { self.command.clone() } else { words.join("_") };
+        name.replace(':', ".").replace('/', "-")
+    }
+
+    /// How many cells it has.
+    fn count(&self, form: Form) -> usize {
         self.axis.iter().map(|axis| axis.values(form).len()).fold(1, usize::saturating_mul)
     }
 }
@@ -259,6 +299,7 @@ mod tests {
             ("'bench'", "'rm'", "write bench, search, trial, preflight"),
             ("name = 'a'", "name = '../a'", "lower-case letters"),
             ("rounds = 1", "rounds = 0", "1 to 10000 visits"),
+            ("'bench'\n", "'bench'\n[[part]]\ncommand = 'bench'\n", "two cells are called bench"),
             (
                 "'bench'\n",
                 "'bench'\n[[part.axis]]\noption = 'peer'\nvalues = ['x']\n",

@@ -31,24 +31,8 @@ pub fn visits(description: &Description, form: Form) -> Vec<Visit> {
 }
 
 fn cells(part: &Part, form: Form, options: &[String]) -> Vec<Visit> {
-    let mut settings: Vec<Vec<(String, String)>> = vec![Vec::new()];
-    for axis in &part.axis {
-        let longer = settings.iter().flat_map(|before| {
-            axis.values(form)
-                .iter()
-                .map(move |value| [before.clone(), vec![(axis.option.clone(), value.clone())]].concat())
-        });
-        settings = longer.collect();
-    }
-    settings
-        .iter()
-        .map(|settings| {
-            let values = settings.iter().map(|(_, value)| value.as_str());
-            let words: Vec<&str> = part.name.as_deref().into_iter().chain(values).collect();
-            let name = if words.is_empty() { part.command.clone() } else { words.join("_") };
-            visit(part, options, settings, &name.replace(':', ".").replace('/', "-"))
-        })
-        .collect()
+    let cells = part.cells(form);
+    cells.iter().map(|settings| visit(part, options, settings, &part.cell_name(settings))).collect()
 }
 
 fn visit(part: &Part, options: &[String], settings: &[(String, String)], cell: &str) -> Visit {
