@@ -4,6 +4,7 @@
 //! stable compiler, in every run of the tests.
 
 pub mod answer;
+pub mod capture;
 pub mod config;
 pub mod control;
 pub mod cost;
@@ -11,10 +12,12 @@ pub mod dns64d;
 pub mod evidence;
 pub mod exchange;
 pub mod https_request;
+pub mod https_session;
 pub mod import;
 mod input;
 mod judge;
 pub mod lane;
 pub mod records;
+pub mod replay;
 pub mod sessions;
 pub mod zone;

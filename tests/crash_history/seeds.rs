@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::histories::{History, Step, histories, parts};
 use crate::targets::dns64d::Operation;
 use crate::targets::{
-    answer, config, control, cost, dns64d, evidence, exchange, https_request, import, lane, records,
-    sessions, zone,
+    answer, capture, config, control, cost, dns64d, evidence, exchange, https_request, https_session, import,
+    lane, records, replay, sessions, zone,
 };
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds");
@@ -14,7 +14,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds");
 const RENEW: &str = "RENEW_SEEDS";
 
 /// Runs a target with its seeds, of which there must be some.
-fn replay(target: &str, run: fn(&[u8])) {
+fn replay_seeds(target: &str, run: fn(&[u8])) {
     let seeds = std::fs::read_dir(Path::new(ROOT).join(target)).unwrap();
     let seeds: Vec<PathBuf> = seeds.map(|entry| entry.unwrap().path()).collect();
     assert!(!seeds.is_empty(), "{target} has seeds");
@@ -28,28 +28,33 @@ fn replay(target: &str, run: fn(&[u8])) {
 
 #[test]
 fn answer_takes_its_seeds() {
-    replay("answer", answer::run);
+    replay_seeds("answer", answer::run);
+}
+
+#[test]
+fn capture_takes_its_seeds() {
+    replay_seeds("capture", capture::run);
 }
 
 #[test]
 fn config_takes_its_seeds() {
-    replay("config", config::run);
+    replay_seeds("config", config::run);
     config::run(daemon::config::sample().as_bytes());
 }
 
 #[test]
 fn control_takes_its_seeds() {
-    replay("control", control::run);
+    replay_seeds("control", control::run);
 }
 
 #[test]
 fn cost_takes_its_seeds() {
-    replay("cost", cost::run);
+    replay_seeds("cost", cost::run);
 }
 
 #[test]
 fn dns64d_takes_its_seeds() {
-    replay("dns64d", dns64d::run);
+    replay_seeds("dns64d", dns64d::run);
 }
 
 #[test]
@@ -65,42 +70,52 @@ fn dns64d_takes_its_seeds_with_any_settings() {
 
 #[test]
 fn evidence_takes_its_seeds() {
-    replay("evidence", evidence::run);
+    replay_seeds("evidence", evidence::run);
 }
 
 #[test]
 fn exchange_takes_its_seeds() {
-    replay("exchange", exchange::run);
+    replay_seeds("exchange", exchange::run);
 }
 
 #[test]
 fn https_request_takes_its_seeds() {
-    replay("https_request", https_request::run);
+    replay_seeds("https_request", https_request::run);
+}
+
+#[test]
+fn https_session_takes_its_seeds() {
+    replay_seeds("https_session", https_session::run);
 }
 
 #[test]
 fn import_takes_its_seeds() {
-    replay("import", import::run);
+    replay_seeds("import", import::run);
 }
 
 #[test]
 fn lane_takes_its_seeds() {
-    replay("lane", lane::run);
+    replay_seeds("lane", lane::run);
 }
 
 #[test]
 fn records_takes_its_seeds() {
-    replay("records", records::run);
+    replay_seeds("records", records::run);
+}
+
+#[test]
+fn replay_takes_its_seeds() {
+    replay_seeds("replay", replay::run);
 }
 
 #[test]
 fn sessions_takes_its_seeds() {
-    replay("sessions", sessions::run);
+    replay_seeds("sessions", sessions::run);
 }
 
 #[test]
 fn zone_takes_its_seeds() {
-    replay("zone", zone::run);
+    replay_seeds("zone", zone::run);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use engine::workload::QUERY_OCTETS_MAX;
 
 use super::{HEADER_OCTETS, Header, MAGIC, NUMBER_OCTETS_MAX};
+use crate::CLIENTS_MAX;
 
 /// Octets that are read at once.
 const READ_OCTETS: usize = 1 << 18;
@@ -28,6 +29,8 @@ pub enum ReadError {
         /// Queries by the header.
         of: u64,
     },
+    /// The header counts more clients than a file may have.
+    TooManyClients(u64),
     /// A query, counted from 1, is not as the format has it.
     Malformed(u64, &'static str),
 }
@@ -42,6 +45,9 @@ impl fmt::Display for ReadError {
             }
             Self::CutOff { read, of } => {
                 write!(f, "the file is cut off: it ends after query {read} of {of}")
+            }
+            Self::TooManyClients(clients) => {
+                write!(f, "the header counts {clients} clients; at most {CLIENTS_MAX} are possible")
             }
             Self::Malformed(number, reason) => write!(f, "query {number}: {reason}"),
         }
@@ -97,6 +103,10 @@ impl<R: Read> Reader<R> {
             return Err(ReadError::Unknown);
         }
         let header = Header::from_octets(&octets);
+        // Whoever reads the file keeps a number for each client.
+        if header.clients > CLIENTS_MAX as u64 {
+            return Err(ReadError::TooManyClients(header.clients));
+        }
         let buffer = Vec::with_capacity(READ_OCTETS + ENTRY_OCTETS_MAX);
         Ok(Self { input, header, buffer, at: 0, ended: false, read: 0, time_ns: 0 })
     }
@@ -224,6 +234,7 @@ mod tests {
             read(&file).unwrap_err().to_string()
         };
         assert!(changed(7, 2).contains("of another version"));
+        assert!(changed(23, 1).contains("counts 72057594037927938 clients; at most 16777216"));
         assert!(changed(HEADER_OCTETS, 1).contains("a time after the last"));
         assert!(changed(HEADER_OCTETS + 1, 2).contains("query 1: a client"));
         assert!(changed(16, 1).contains("query 2: a client"));

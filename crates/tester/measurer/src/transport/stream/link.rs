@@ -8,7 +8,8 @@ use super::quic::{QuicLink, Room};
 use super::tcp::TcpLink;
 
 /// What a connection has to say.
-pub(super) enum News<'a> {
+#[derive(Debug)]
+pub enum News<'a> {
     /// It is ready for queries.
     Ready {
         /// How long the transport layer took to connect, in ns, where it does so by itself.
@@ -38,7 +39,8 @@ pub(super) struct Leaving<'a> {
 
 /// Why a connection is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct End {
+pub struct End {
+    /// What it means for the queries that have no answer.
     pub why: Breakdown,
     /// In the words of the library or of the protocol: of a handshake that failed, or of a connection that
     /// the server closed.

@@ -18,7 +18,8 @@ mod tls;
 use std::fmt;
 use std::net::SocketAddr;
 
-pub use https::{Https, Method, WrongPath};
+pub use https::{Https, Method, Session, WrongPath};
+pub use link::{End, News};
 pub use pool::StreamTransport;
 pub use probe::{Unanswered, probe};
 pub use tls::{Pin, Tls, TlsError, TlsOptions, Trust};

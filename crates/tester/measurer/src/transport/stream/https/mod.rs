@@ -10,7 +10,7 @@ mod streams;
 use engine::connections::Breakdown;
 
 pub use request::{Https, Method, WrongPath};
-use session::Session;
+pub use session::Session;
 
 use super::link::{End, News, Scratch, Waiting};
 use super::octets::{Arrival, Octets};

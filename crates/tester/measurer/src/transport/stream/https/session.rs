@@ -9,8 +9,8 @@ use super::request::{Https, Method, Writing};
 use super::streams::{Response, Stream, Streams};
 use crate::transport::stream::link::{End, News};
 
-/// One connection.
-pub(super) struct Session {
+/// One connection, from the client's side.
+pub struct Session {
     https: Https,
     writing: Writing,
     /// How long an answer is waited for, in ns.
