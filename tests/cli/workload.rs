@@ -1,6 +1,8 @@
 //! `sextant trial` with other queries and other loads.
 
+use std::collections::HashMap;
 use std::io::Write;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Output, Stdio};
 
 use serde_json::Value;
@@ -38,6 +40,7 @@ fn every_workload_gets_its_answers() {
         ("--cached-share 40 --qtype a=1,aaaa=2", "NOERROR"),
         ("--cached-share 100 --hot-names 3 --threads 2", "NOERROR"),
         ("--zipf 1.1 --seed 4", "NOERROR"),
+        ("--client-activity zipf:1.2 --threads 2", "NOERROR"),
         ("--random-labels", "NXDOMAIN"),
         ("--qtype mx,type65", "NOERROR"),
         ("--agent 2/3 --first-name 7", "NOERROR"),
@@ -151,6 +154,38 @@ fn recorded_queries_are_asked_at_their_times() {
     }
 }
 
+/// Returns queries as responses until it hears nothing for a while; tells how many came from each source.
+fn count_sources(socket: &UdpSocket) -> HashMap<SocketAddr, u64> {
+    let (mut counts, mut buffer) = (HashMap::new(), [0; 512]);
+    while let Ok((octets, source)) = socket.recv_from(&mut buffer) {
+        *counts.entry(source).or_default() += 1;
+        buffer[2] |= 0x80;
+        let _ = socket.send_to(&buffer[..octets], source);
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+    }
+    counts
+}
+
+#[test]
+fn a_server_sees_the_clients_in_the_shares_of_their_law() {
+    let _alone = alone();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let server = socket.local_addr().unwrap().to_string();
+    let counting = std::thread::spawn(move || count_sources(&socket));
+    let options = "--rate 10000 --duration 0.5 --ports 20 --source 127.0.1.0/24 --client-activity zipf:1 --validity response";
+    let trial = check(&trial(&server, options), options);
+    // A source with one query is that of the look for the server before the trial.
+    let mut counts: Vec<u64> = counting.join().unwrap().into_values().filter(|&count| count > 1).collect();
+    counts.sort_unstable();
+    assert_eq!((number(&trial, "answered"), counts.len()), (5000, 20), "{counts:?}");
+    // The shares are 1/k of 3.598, give or take four standard deviations of the count.
+    for (rank, count) in counts.iter().rev().enumerate().filter(|(rank, _)| [0, 1, 9].contains(rank)) {
+        let expected = 5000.0 / 3.598 / (rank as f64 + 1.0);
+        assert!((*count as f64 - expected).abs() < 4.0 * expected.sqrt(), "{rank}: {count} of {expected}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused_in_one_line() {
     let _alone = alone();
@@ -165,6 +200,8 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("--load experiments:3", "power of two"),
         ("--rate 10 --cached-share 101", "101 is not in 0..=100"),
         ("--rate 10 --qtype quad", "'quad' is no query type"),
+        ("--rate 10 --client-activity zipf:0", "write in-turn, or zipf:S"),
+        ("--load closed:2 --client-activity zipf:1", "in a closed loop"),
         ("--rate 10 --zipf 0", "must be a number from 0.01 to 20"),
         ("--rate 10 --zipf 1 --cached-share 5", "cannot be used with"),
         ("--rate 10 --random-labels --input x", "cannot be used with"),
@@ -195,6 +232,7 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("bench", "--load steps:1,2", "no rate to search for"),
         ("search", "--server [::1]:9 --load sine:1-2/3", "no rate to search for"),
         ("selftest", "--rate 10 --load poisson", "leave out --load"),
+        ("selftest", "--rate 10 --client-activity zipf:1", "leave out --client-activity"),
         ("selftest", "--rate 10 --zipf 1", "leave out --zipf"),
         ("bench", "--cached-share 20 --ttl 3", "use --ttl 12 or more"),
     ] {

@@ -18,7 +18,7 @@ use crate::matcher::{Defect, Judgement, is_compat, judge};
 use crate::pacer::{Cursor, Model, SECOND_NS, Schedule};
 use crate::querylog::{Class, Entry, QueryLog};
 use crate::stats::Stats;
-use crate::workload::{Client, Feed, Workload, question};
+use crate::workload::{Client, Draw, Feed, Workload, question};
 use clients::Clients;
 use closed::ClosedLoop;
 use cookies::Cookies;
@@ -77,7 +77,8 @@ impl LaneSpec {
     /// About how much memory a [`Lane`] allocates, in octets.
     pub fn memory_octets(&self) -> u64 {
         let remembered = self.remembered();
-        let clients = if self.is_recorded() { Clients::memory_octets(self.sockets, remembered) } else { 0 };
+        // Also where clients ask in turn, which need none of it.
+        let clients = Clients::memory_octets(self.sockets, remembered);
         let flights = remembered.saturating_mul(size_of::<Flight>() as u64).saturating_add(clients);
         let log = if self.log { QueryLog::memory_octets(self.queries()) } else { 0 };
         (self.queries() / 8)
@@ -117,8 +118,10 @@ pub struct Lane {
     next: u64,
     batch_max: u64,
     ids: Ids,
-    /// Of recorded queries, in the place of `ids`.
+    /// Where the number of a query does not tell its client, in the place of `ids`.
     clients: Option<Clients>,
+    /// Who asks, where that follows a law.
+    draw: Option<Draw>,
     cursor: Cursor,
     closed: Option<ClosedLoop>,
     /// By number, modulo their length, which is a power of two.
@@ -162,13 +165,16 @@ impl Lane {
         let remembered = spec.remembered() as usize;
         let variation = &workload.spec().variation;
         let first_source = spec.lane.wrapping_mul(spec.sockets);
+        let in_order = spec.is_recorded() || spec.schedule.model.is_closed();
+        let draw = Draw::new(variation.activity, spec.sockets, variation.seed).filter(|_| !in_order);
         let mut lane = Self {
             feed: workload.open(spec.lane, spec.lanes),
             queries,
             next: 0,
             batch_max,
             ids: Ids::new(spec.sockets, batch_max),
-            clients: spec.is_recorded().then(|| Clients::new(spec.sockets, remembered)),
+            clients: (spec.is_recorded() || draw.is_some()).then(|| Clients::new(spec.sockets, remembered)),
+            draw,
             cursor: Cursor::new(spec.schedule, spec.lane, spec.lanes),
             closed: ClosedLoop::new(&spec.schedule.model, remembered),
             // Written once so that the pages are there before the clock runs.
@@ -177,7 +183,7 @@ impl Lane {
             answered: vec![0; queries.div_ceil(64) as usize].into_boxed_slice(),
             answered_in_total: 0,
             overdue: (0, 0),
-            by_name: workload.is_by_name(),
+            by_name: workload.is_by_name() && draw.is_none(),
             cookies: variation
                 .options
                 .cookie
@@ -363,11 +369,14 @@ impl Lane {
             return;
         }
         let until = (self.next + AHEAD).min(self.queries);
-        if self.clients.is_some() {
+        if self.spec.is_recorded() {
             return self.look_into_feed(until);
         }
         for own in self.known..until {
-            let due_ns = self.cursor.next_ns();
+            let (due_ns, number) = (self.cursor.next_ns(), self.number(own));
+            if let (Some(draw), Some(clients)) = (&self.draw, &mut self.clients) {
+                clients.expect(own, draw.client(number));
+            }
             self.flight_mut(own).due_ns = due_ns;
             self.stats.note_due(due_ns);
         }

@@ -1,5 +1,6 @@
 //! The n-th query: its octets, and the answer expected for it.
 
+mod activity;
 mod asked;
 mod names;
 mod options;
@@ -20,6 +21,8 @@ use crate::tsig;
 use names::{Picker, RANDOM_LABEL_LENGTH, write_random_label};
 use options::OptRecord;
 
+pub(crate) use activity::Draw;
+pub use activity::{Activity, NoActivity};
 pub use names::{Agent, Choice};
 pub(crate) use options::{CLIENT_COOKIE_OCTETS, client_cookie};
 pub use options::{Client, EdnsOption, OPTION_OCTETS_MAX, QueryOptions};
@@ -51,6 +54,9 @@ pub struct WorkloadSpec {
 pub struct Variation {
     /// The order in which names of the range are asked.
     pub choice: Choice,
+    /// How the clients share the queries. Recorded queries have clients of their own, and those of closed
+    /// loops ask in turn.
+    pub activity: Activity,
     /// Which of several Measurers this is.
     pub agent: Agent,
     /// The types asked and their shares.

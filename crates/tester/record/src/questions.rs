@@ -16,6 +16,9 @@ pub struct Questions {
     /// The file of the queries; absent if there was none, or if it was read while the trials ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileQuestions>,
+    /// The law of the clients' activity, for example `zipf:1.1`; absent if they asked in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_activity: Option<String>,
 }
 
 /// The queries of a file. Each trial begins with the first of them.
@@ -30,6 +33,12 @@ pub struct FileQuestions {
 impl Default for Questions {
     /// A AAAA query for each name, once, from one Measurer (RFC 8219 9.2).
     fn default() -> Self {
-        Self { choice: NameChoice::Each, types: vec!["AAAA".into()], agents: 1, file: None }
+        Self {
+            choice: NameChoice::Each,
+            types: vec!["AAAA".into()],
+            agents: 1,
+            file: None,
+            client_activity: None,
+        }
     }
 }

@@ -97,10 +97,15 @@ impl InputArgs {
         self.is_given() && matches!(self.format(), InputFormat::Timed | InputFormat::Capture)
     }
 
+    /// Whether the file tells who asks.
+    pub fn has_clients(&self) -> bool {
+        self.is_given() && self.format() == InputFormat::Capture
+    }
+
     /// Refuses what changes the times of a replay, or has none.
     pub fn check(&self, load: Model) -> Result<(), Failure> {
         let (replays, paced) = (self.replays(), load != Model::Constant);
-        let has_clients = self.is_given() && self.format() == InputFormat::Capture;
+        let has_clients = self.has_clients();
         let wrong = [
             (replays && self.shuffle, "--shuffle: a replay asks in the order of its times; leave it out"),
             (replays && paced, "--load: a replay has its own times; leave it out"),

@@ -6,7 +6,7 @@ use clap::Args;
 use dns64::{NameSpace, Range};
 use engine::pacer::Model;
 use engine::tsig::Key;
-use engine::workload::{Agent, Choice, EdnsOption, QueryClass, QueryOptions, TypeMix, Variation};
+use engine::workload::{Activity, Agent, Choice, EdnsOption, QueryClass, QueryOptions, TypeMix, Variation};
 use record::Settings;
 
 use super::{InputArgs, QueryArgs, ValidityArg, load, tsig};
@@ -48,6 +48,10 @@ pub(crate) struct WorkloadArgs {
     /// name from the K-th on. All of them need the same --first-name
     #[arg(long, value_name = "K/N", default_value = "1/1")]
     agent: Agent,
+    /// Activity of the clients, which are the ports (--ports) or --connections: in-turn, or zipf:S for a
+    /// client k of each thread that asks in proportion to k^-S
+    #[arg(long, value_name = "LAW", default_value_t)]
+    client_activity: Activity,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -119,6 +123,7 @@ impl WorkloadArgs {
             (self.zipf.is_some(), "--zipf"),
             (self.random_labels, "--random-labels"),
             (self.repeat, "--repeat"),
+            (self.client_activity != Activity::InTurn, "--client-activity"),
             (self.input.is_given(), "--input"),
             (self.qclass != QueryClass::default(), "--qclass"),
             (self.tsig.is_some(), "--tsig"),
@@ -157,6 +162,17 @@ impl WorkloadArgs {
         }
         let message = "--input: whole messages (wire, capture) are sent as they stand; leave out flags and EDNS options";
         Err(Failure::new(EXIT_USAGE, message))
+    }
+
+    /// Refuses a law for clients where something else tells who asks.
+    fn check_activity(&self) -> Result<(), Failure> {
+        let refused = match () {
+            () if self.client_activity == Activity::InTurn => return Ok(()),
+            () if self.input.has_clients() => "the clients of a capture ask as they did; leave it out",
+            () if self.load.is_closed() => "in a closed loop answers set the pace; leave it out",
+            () => return Ok(()),
+        };
+        Err(Failure::new(EXIT_USAGE, format!("--client-activity: {refused}")))
     }
 
     /// Flags and EDNS options of the queries.
@@ -227,6 +243,7 @@ impl WorkloadArgs {
         }
         self.check_messages(query.edns.is_some())?;
         self.input.check(self.load)?;
+        self.check_activity()?;
         target.load = self.load();
         let choice = match self.input.read(self.seed, trial_ns)? {
             Some(input) => {
@@ -238,6 +255,7 @@ impl WorkloadArgs {
         };
         target.workload.variation = Variation {
             choice,
+            activity: self.client_activity,
             agent: self.agent,
             types: self.qtype,
             class: self.qclass,
@@ -297,6 +315,7 @@ impl WorkloadArgs {
             || self.input.shuffle
             || self.ecs.is_some()
             || self.cookie
+            || self.client_activity != Activity::InTurn
             || matches!(self.load, Model::Poisson { .. });
         let words = [
             (self.cached_share > 0).then(|| {
@@ -308,6 +327,8 @@ impl WorkloadArgs {
             flag(self.random_labels, "random labels"),
             flag(self.repeat, "names over and over"),
             self.input.words(),
+            (self.client_activity != Activity::InTurn)
+                .then(|| format!("activity of clients {}", self.client_activity)),
             (agents > 1).then(|| format!("agent {} of {agents}", index + 1)),
             flag(self.dnssec_ok, "DO"),
             flag(self.cd, "CD"),

@@ -50,8 +50,11 @@ fn full() -> Results {
     results.settings.goals = vec![Goal::default()];
     results.settings.listen_s = Some(2.0);
     results.settings.transport = Some(connections().transport);
-    results.settings.questions =
-        Some(Questions { file: Some(FileQuestions::default()), ..Questions::default() });
+    results.settings.questions = Some(Questions {
+        file: Some(FileQuestions::default()),
+        client_activity: Some("zipf:1".into()),
+        ..Questions::default()
+    });
     results.goals = vec![GoalSummary::default()];
     results.dut =
         Dut { start_s: Some(0.1), start_memory_octets: Some(1), zone_names: Some(1), ..results.dut.clone() };

@@ -1,7 +1,7 @@
-//! The clients of recorded queries. Which client asks is told by the recording and not by the number of the
-//! query, so that each query in flight has its socket in a table. IDs follow from the number within the lane,
-//! and lead back to it: two queries in flight share an ID only if 65,536 queries of the lane lie between
-//! them.
+//! The clients of recorded queries, and those that are drawn by a law. The number of a query does not tell
+//! its client, so that each query in flight has its socket in a table. IDs follow from the number within the
+//! lane, and lead back to it: two queries in flight share an ID only if 65,536 queries of the lane lie
+//! between them.
 
 use super::ids;
 

@@ -465,3 +465,58 @@ fn signed_queries_need_signed_answers() {
     assert_eq!((stats.valid, stats.invalid, stats.valid_compat), (0, 1, 1));
     assert_eq!(stats.defects, [("no TSIG".to_owned(), 1)].into());
 }
+
+/// A lane whose clients are not equally active.
+fn drawn(lane: u64, (lanes, sockets): (u64, u64), text: &str) -> Lane {
+    let schedule = Schedule::new(START, 200_000, SECOND_NS);
+    let spec =
+        LaneSpec { schedule, lane, lanes, sockets, timeout_ns: SECOND_NS, listen_ns: SECOND_NS, log: false };
+    let variation = Variation { activity: text.parse().unwrap(), seed: 7, ..Variation::default() };
+    Lane::new(spec, Workload::new(WorkloadSpec { variation, ..workload(0).spec().clone() }).unwrap())
+}
+
+#[test]
+fn clients_ask_in_the_shares_of_their_law() {
+    for (lanes, exponent) in [(1, 1.0), (2, 0.5), (1, 2.0)] {
+        const CLIENTS: usize = 50;
+        let mut lane = drawn(0, (lanes, CLIENTS as u64), &format!("zipf:{exponent}"));
+        let sent = send_all(&mut lane, START + SECOND_NS);
+        let mut counts = [0u64; CLIENTS];
+        sent.iter().for_each(|(client, _)| counts[*client] += 1);
+        let weight = |client: usize| (client as f64 + 1.0).powf(-exponent);
+        let total: f64 = (0..CLIENTS).map(weight).sum();
+        // Chi-square: its mean is the number of clients less one, its variance twice that.
+        let apart = |client: usize| {
+            let expected = sent.len() as f64 * weight(client) / total;
+            (counts[client] as f64 - expected).powi(2) / expected
+        };
+        let chi: f64 = (0..CLIENTS).map(apart).sum();
+        assert!(chi < 49.0 + 4.0 * 98f64.sqrt(), "{exponent}: {chi}");
+    }
+}
+
+#[test]
+fn unequal_clients_keep_the_schedule_and_every_account() {
+    let (mut sent, mut valid) = (0, 0);
+    for number in 0..2 {
+        let mut lane = drawn(number, (2, 30), "zipf:1.1");
+        let equal = &mut drawn(number, (2, 30), "in-turn");
+        // Every 50 us a query: each leaves when it is due, as those in turn do, and asks for the same name.
+        for at_ns in (0..=SECOND_NS / 10).step_by(50_000) {
+            let now_ns = START + at_ns;
+            let (asked, expected) = (send_all(&mut lane, now_ns), send_all(equal, now_ns));
+            assert_eq!(asked.len(), expected.len());
+            for ((client, query), (_, other)) in asked.iter().zip(&expected) {
+                assert_eq!(query[2..], other[2..]);
+                let reply = answer(query);
+                assert!(!lane.receive(now_ns + 9, client + 1, &reply), "not the socket of its client");
+                assert!(lane.receive(now_ns + 9, *client, &reply));
+                assert!(!lane.receive(now_ns + 9, *client, &reply), "answered already");
+            }
+        }
+        let stats = lane.finish();
+        (sent, valid) = (sent + stats.sent, valid + stats.valid);
+        assert_eq!((stats.duplicates, stats.unexpected, stats.invalid), (stats.sent, stats.sent, 0));
+    }
+    assert_eq!((sent, valid), (20_001, 20_001));
+}

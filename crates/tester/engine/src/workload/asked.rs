@@ -6,7 +6,7 @@ use dns64::wire::{HEADER_LENGTH, Name};
 use record::{FileQuestions, NameChoice, Questions};
 
 use super::types::type_name;
-use super::{Arena, Choice, Recording, WorkloadSpec};
+use super::{Activity, Arena, Choice, Recording, WorkloadSpec};
 
 impl WorkloadSpec {
     /// The questions for the record. The names of a file are counted, which takes its whole length.
@@ -28,7 +28,9 @@ impl WorkloadSpec {
             NameChoice::File => Vec::new(),
             _ => variation.types.types().map(type_name).collect(),
         };
-        Questions { choice, types, agents: variation.agent.agents, file }
+        let activity = variation.activity;
+        let client_activity = (activity != Activity::InTurn).then(|| activity.to_string());
+        Questions { choice, types, agents: variation.agent.agents, file, client_activity }
     }
 }
 
@@ -70,6 +72,9 @@ mod tests {
         let types = "a=1,TYPE65=2,TYPE65280=1".parse().unwrap();
         let asked =
             questions(Variation { types, choice: Choice::Zipf { exponent: 1.0 }, ..Variation::default() });
+        let activity = Activity::Zipf { exponent: 1.1 };
+        let uneven = questions(Variation { activity, ..Variation::default() });
+        assert_eq!(uneven.client_activity.as_deref(), Some("zipf:1.1"));
         assert_eq!(
             (asked.choice, asked.types),
             (NameChoice::Zipf, vec!["A".into(), "HTTPS".into(), "TYPE65280".into()])

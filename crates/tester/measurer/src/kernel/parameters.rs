@@ -7,7 +7,7 @@ use dns64::Prefix;
 use dns64::names::{self, LABEL_LENGTH};
 use dns64::wire::{HEADER_LENGTH, rtype};
 use engine::pacer::{Model, SECOND_NS, Schedule};
-use engine::workload::{Agent, Client, QUERY_OCTETS_MAX, QueryClass, Workload};
+use engine::workload::{Activity, Agent, Client, QUERY_OCTETS_MAX, QueryClass, Workload};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::refusal::Refusal;
@@ -116,6 +116,7 @@ fn check_workload(plan: &Plan, workload: &Workload, queries: u64) -> Result<(), 
         (!workload.is_by_name(), "names other than each of the range once"),
         (workload.spec().variation.types.only().is_none(), "queries of several types"),
         (workload.spec().variation.tsig.is_some(), "signed queries (TSIG)"),
+        (workload.spec().variation.activity != Activity::InTurn, "clients that are not equally active"),
         (
             !differs_by_name_only(workload, queries),
             "queries that differ in more than the name (cookies, client subnets)",
