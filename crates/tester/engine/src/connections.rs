@@ -38,6 +38,11 @@ pub enum Breakdown {
 }
 
 impl Breakdown {
+    /// Whether a new query would meet the same at once: there was no connection to begin with.
+    pub(crate) fn is_before_connection(self) -> bool {
+        matches!(self, Self::Refused | Self::Unreachable | Self::Handshake | Self::OwnLimit)
+    }
+
     /// Where a query is lost by it.
     pub fn place(self) -> LossPlace {
         match self {

@@ -220,12 +220,13 @@ impl Lane {
             return Some(last.map_or(self.spec.schedule.start_ns, |last| self.flight(last).due_ns));
         }
         let Some(closed) = &self.closed else { return Some(self.flight(self.next).due_ns) };
-        match closed.oldest(self.next) {
-            Some(oldest) if closed.ready() == 0 => {
-                Some(self.flight(oldest).due_ns.saturating_add(self.spec.timeout_ns))
-            }
-            _ => Some(self.spec.schedule.start_ns),
+        let start_ns = self.spec.schedule.start_ns;
+        if closed.ready() > 0 {
+            return Some(start_ns);
         }
+        let oldest = closed.oldest(self.next);
+        let oldest_ns = oldest.map(|own| self.flight(own).due_ns.saturating_add(self.spec.timeout_ns));
+        oldest_ns.into_iter().chain(closed.held_until_ns()).min().or(Some(start_ns))
     }
 
     /// The queries to send at `now_ns`, all with one socket; `None` if none is due.
@@ -306,6 +307,7 @@ impl Lane {
     /// Frees the slots of queries whose answers would be late.
     fn give_up_waiting(&mut self, now_ns: u64) {
         let Some(mut closed) = self.closed.take() else { return };
+        closed.release(now_ns);
         while let Some(oldest) = closed.oldest(self.next) {
             let waited_ns = now_ns.saturating_sub(self.flight(oldest).due_ns);
             if !self.is_answered(oldest) {

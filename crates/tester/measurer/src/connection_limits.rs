@@ -17,10 +17,11 @@ const TIME_WAIT_S: f64 = 60.0;
 const TIME_WAIT_REUSE_S: f64 = 1.0;
 
 /// The most connections at a time: those of all clients, and those that wait for their last answers.
-pub(crate) fn connections_max(plan: &Plan, streams: &StreamConfig) -> u64 {
+pub(crate) fn connections_max(plan: &Plan, streams: &StreamConfig, lanes: usize) -> u64 {
     let clients = plan.udp.sockets as u64;
     let timeout_s = plan.timeout_ns as f64 / 1e9;
-    let ending = opened_each_second(plan, streams).map_or(clients as f64, |each| each * timeout_s);
+    let outstanding = || (plan.model.outstanding_max() * lanes as u64) as f64;
+    let ending = opened_each_second(plan, streams).map_or_else(outstanding, |each| each * timeout_s);
     clients.saturating_add((ending.ceil() as u64).max(clients.min(1024)))
 }
 
@@ -37,17 +38,18 @@ fn opened_each_second(plan: &Plan, streams: &StreamConfig) -> Option<f64> {
 ///
 /// # Errors
 /// How many are needed, how many there are, and what to do.
-pub(crate) fn check(plan: &Plan, streams: &StreamConfig) -> io::Result<()> {
+pub(crate) fn check(plan: &Plan, streams: &StreamConfig, lanes: usize) -> io::Result<()> {
     let refuse = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     let clients = plan.udp.sockets;
-    let (files, needed) = (process::raise_file_limit(), connections_max(plan, streams) + FILES_BESIDE);
+    let most = connections_max(plan, streams, lanes);
+    let (files, needed) = (process::raise_file_limit(), most + FILES_BESIDE);
     if needed > files {
         return refuse(format!(
             "{clients} connections need {needed} open files with those that are being closed, {files} are allowed: ask \
              for fewer, or raise the limit with 'ulimit -n {needed}'"
         ));
     }
-    let needed = ports_needed(plan, streams);
+    let needed = ports_needed(plan, streams, most);
     let (first, last) = port_range();
     let (ports, addresses) = free_ports(&plan.udp.sources);
     if needed > ports.saturating_mul(addresses) {
@@ -62,9 +64,9 @@ pub(crate) fn check(plan: &Plan, streams: &StreamConfig) -> io::Result<()> {
 }
 
 /// Ports that are in use or kept after the end of a connection, at most.
-fn ports_needed(plan: &Plan, streams: &StreamConfig) -> u64 {
+fn ports_needed(plan: &Plan, streams: &StreamConfig, most: u64) -> u64 {
     if !streams.protocol.keeps_ports() {
-        return connections_max(plan, streams);
+        return most;
     }
     let kept_s = match sysctl("tcp_tw_reuse").as_deref() {
         Some("1") => TIME_WAIT_REUSE_S,

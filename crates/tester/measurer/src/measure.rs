@@ -71,7 +71,7 @@ pub fn run(
         return kernel::run(plan, workload, &path, cpus, stop, live);
     }
     let lanes = cpus.len().max(1);
-    check_sources(plan)?;
+    check_sources(plan, lanes)?;
     let opener = &prepare_opener(plan, lanes)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
@@ -123,10 +123,10 @@ fn in_threads<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) ->
 }
 
 /// Whether so many sockets can be had; each also needs a source of its own.
-fn check_sources(plan: &Plan) -> io::Result<()> {
+fn check_sources(plan: &Plan, lanes: usize) -> io::Result<()> {
     let UdpConfig { sockets, sources, server, .. } = &plan.udp;
     if let Some(streams) = &plan.streams {
-        connection_limits::check(plan, streams)?;
+        connection_limits::check(plan, streams, lanes)?;
         return sources.check(*sockets, *server);
     }
     let too_many = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -161,7 +161,7 @@ fn prepare_opener(plan: &Plan, threads: usize) -> io::Result<Opener> {
     let Some(streams) = &plan.streams else {
         return Opener::of_datagrams(plan.backend, &plan.udp, threads);
     };
-    let most = connection_limits::connections_max(plan, streams) as usize;
+    let most = connection_limits::connections_max(plan, streams, threads) as usize;
     Ok(Opener::Streams(streams.clone(), most.div_ceil(threads.max(1))))
 }
 

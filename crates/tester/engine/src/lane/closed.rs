@@ -19,6 +19,8 @@ pub(super) struct ClosedLoop {
     slots: Box<[u16]>,
     /// The oldest query that may still hold its slot.
     oldest: u64,
+    /// Slots whose queries had no connection, and until when they are kept, in ns.
+    held: VecDeque<(u64, u16)>,
     idle: usize,
     experiment_from_ns: Option<u64>,
     /// When a query left last.
@@ -43,6 +45,7 @@ impl ClosedLoop {
             quota,
             slots: vec![0; ring].into_boxed_slice(),
             oldest: 0,
+            held: VecDeque::new(),
             idle: slots.into(),
             experiment_from_ns: None,
             sent_last_ns: 0,
@@ -85,8 +88,36 @@ impl ClosedLoop {
         if own < self.oldest {
             return;
         }
+        self.leave(self.slot_of(own), at_ns);
+    }
+
+    /// Query `own` had no connection. Its slot is kept until this instant in ns, as if an answer was waited
+    /// for: a loop that tried again at once would do nothing else.
+    pub(super) fn hold(&mut self, own: u64, until_ns: u64) {
+        if own >= self.oldest {
+            self.held.push_back((until_ns, self.slot_of(own)));
+        }
+    }
+
+    /// Frees the slots that were kept for long enough.
+    pub(super) fn release(&mut self, now_ns: u64) {
+        while let Some((until_ns, slot)) = self.held.front().copied().filter(|held| held.0 <= now_ns) {
+            self.held.pop_front();
+            self.leave(slot, until_ns);
+        }
+    }
+
+    /// When the next slot that is kept will be free, in ns.
+    pub(super) fn held_until_ns(&self) -> Option<u64> {
+        self.held.front().map(|(until_ns, _)| *until_ns)
+    }
+
+    fn slot_of(&self, own: u64) -> u16 {
+        self.slots[own as usize & (self.slots.len() - 1)]
+    }
+
+    fn leave(&mut self, slot: u16, at_ns: u64) {
         self.last_ns = self.last_ns.max(at_ns);
-        let slot = self.slots[own as usize & (self.slots.len() - 1)];
         self.idle += 1;
         if self.left[usize::from(slot)] > 0 {
             self.free.push_back(slot);

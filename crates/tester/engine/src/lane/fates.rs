@@ -68,8 +68,11 @@ impl Lane {
         if !self.is_answered(own) {
             self.end(own);
             self.stats.note_broken(why, had_left);
-            if let Some(closed) = &mut self.closed {
-                closed.ended(own, at_ns);
+            let until_ns = self.flight(own).due_ns.saturating_add(self.spec.timeout_ns);
+            match &mut self.closed {
+                Some(closed) if !had_left && why.is_before_connection() => closed.hold(own, until_ns),
+                Some(closed) => closed.ended(own, at_ns),
+                None => {}
             }
             if let Some(log) = &mut self.stats.log {
                 super::note(log, own, |entry| entry.class = Class::Lost);
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
     use crate::lane::LaneSpec;
     use crate::lane::tests::{START, answer, send_all};
-    use crate::pacer::{SECOND_NS, Schedule};
+    use crate::pacer::{Model, SECOND_NS, Schedule};
     use crate::stats::Stats;
     use crate::workload::tests::workload;
 
@@ -131,6 +134,24 @@ mod tests {
         // What never left was not the server's.
         lost(&mut lane, (0..2, 0), START + 30_000_000, Breakdown::OwnLimit);
         assert_eq!(counts(lane.stats()), (18, 1, 7, 2));
+    }
+
+    #[test]
+    fn a_closed_loop_without_connections_tries_again_after_the_timeout() {
+        let schedule = Schedule::with_model(START, 1000, SECOND_NS, Model::Window { queries: 2 });
+        let (timeout_ns, listen_ns) = (10_000_000, SECOND_NS);
+        let spec = LaneSpec { schedule, lane: 0, lanes: 1, sockets: 1, timeout_ns, listen_ns, log: false };
+        let mut lane = Lane::new(spec, workload(0));
+        let sent = send_all(&mut lane, START);
+        assert_eq!((sent.len(), lane.next_due_ns()), (2, Some(START + timeout_ns)));
+        lost(&mut lane, (0..2, 0), START + 1000, Breakdown::OwnLimit);
+        assert_eq!(lane.due(START + 2000), None);
+        assert_eq!(lane.next_due_ns(), Some(START + timeout_ns));
+        assert_eq!(send_all(&mut lane, START + timeout_ns).len(), 2);
+        // A query that was lost with its connection makes room at once.
+        lost(&mut lane, (2..4, 4), START + timeout_ns + 1000, Breakdown::Reset);
+        assert_eq!(send_all(&mut lane, START + timeout_ns + 2000).len(), 2);
+        assert_eq!(lane.stats().never_left, 2);
     }
 
     #[test]

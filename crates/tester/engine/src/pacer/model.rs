@@ -75,6 +75,15 @@ impl Model {
         matches!(self, Self::Window { .. } | Self::Experiments { .. })
     }
 
+    /// The most queries of a lane that wait for their answers in a closed loop; 0 of the other models.
+    pub fn outstanding_max(&self) -> u64 {
+        match *self {
+            Self::Window { queries } => queries.into(),
+            Self::Experiments { slots, .. } => slots.into(),
+            _ => 0,
+        }
+    }
+
     /// Whether it needs a rate besides.
     pub fn needs_rate(&self) -> bool {
         matches!(self, Self::Constant | Self::Poisson { .. } | Self::Burst { .. })
