@@ -67,6 +67,30 @@ fn the_authdns_answers_over_tcp_and_a_search_finds_its_rate() {
     assert_eq!(results.runs[0].trials[0].connections.as_ref().unwrap().transport.protocol, "tcp");
 }
 
+#[test]
+fn a_bench_by_connections_tests_itself_by_connections() {
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let out = base.path().join("record");
+    let bench =
+        ["bench", "--transport", "dot", "--path", "loopback", "--search", "fixed", "--max-rate", "300"];
+    let short =
+        ["--duration", "0.5", "--repetitions", "1", "--full-selftest", "--out", out.to_str().unwrap()];
+    let output = sextant(&[&bench[..], &short].concat());
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    let results: Results =
+        serde_json::from_str(&std::fs::read_to_string(out.join("results.json")).unwrap()).unwrap();
+    assert_eq!(results.settings.transport.as_ref().unwrap().protocol, "dot");
+    let selftest = &results.selftest.as_ref().unwrap().trials[0];
+    assert_eq!(selftest.connections.as_ref().unwrap().transport.protocol, "dot");
+    let seen = results.runs[0].trials[0].connections.as_ref().unwrap();
+    assert_eq!((seen.opened, seen.transport.connections), (16, 16));
+    assert!(seen.server_memory_octets.is_some());
+    assert!(results.verdict.as_ref().unwrap().contains("over DoT"), "{:?}", results.verdict);
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("Connections of each trial"));
+}
+
 /// dns64d at work, and the address at which it listens by this scheme; its files are in this directory.
 fn dns64d(directory: &Path, upstream: &str, scheme: &str) -> (Background, String) {
     certificate(directory);
@@ -200,7 +224,8 @@ fn a_server_that_is_not_there_is_said_in_one_line() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("nothing listens at") && said.contains("for TCP"), "{said}");
     for (options, reason) in [
-        ("--looped --transport tcp", "asked over UDP alone"),
+        ("--looped --transport dot --tls-pin x", "no SHA-256 digest"),
+        ("--looped --transport dot --tls-name x", "--tls-name is for --server"),
         ("--peer unbound --transport dot --tls-ca ca.pem", "ca.pem"),
         ("--peer totd --transport tcp", "totd is not configured for tcp here"),
         ("--peer bind --transport dot", "bind is not configured for dot here; dns64d, "),

@@ -62,6 +62,17 @@ pub(crate) fn transport(transport: &Transport) -> String {
     parts.join(", ")
 }
 
+/// ` over DoT`; nothing where queries went in datagrams.
+pub(crate) fn over(results: &Results) -> String {
+    let Some(transport) = &results.settings.transport else { return String::new() };
+    let upper = transport.protocol.to_uppercase();
+    let name = match upper.strip_prefix("DO") {
+        Some(rest) => format!("Do{rest}"),
+        None => upper,
+    };
+    format!(" over {name}")
+}
+
 /// What the self-test certifies, and on what grounds.
 pub fn certified(test: &SelfTest) -> String {
     let fit = rate_of(test.certified_qps);
@@ -186,11 +197,11 @@ fn unchecked_verdict(results: &Results) -> String {
 }
 
 fn rate_sentence(results: &Results, summary: &Summary) -> String {
-    let name = dut_name(results);
+    let (name, over) = (dut_name(results), over(results));
     if summary.p1 == 0 {
         let without = results.runs.iter().filter(|run| run.complete && run.qps == 0).count();
         let runs = plural(summary.n, "run", "runs");
-        return format!("No rate passed for {name} in {without} of {runs}{}.", spread(summary));
+        return format!("No rate passed for {name}{over} in {without} of {runs}{}.", spread(summary));
     }
     let safe =
         if at_ceiling(results) { format!("at least {}", rate_of(summary.p1)) } else { rate_of(summary.p1) };
@@ -204,16 +215,16 @@ fn rate_sentence(results: &Results, summary: &Summary) -> String {
     let words = held.words();
     if held.is_everywhere() || may_lose(results) {
         let without = without(results);
-        return format!("{name} answered {safe} {without} in {runs}{spread}. The rate held {words}.");
+        return format!("{name} answered {safe}{over} {without} in {runs}{spread}. The rate held {words}.");
     }
     if held.trials == 0 {
-        return format!("{name} answered {safe} in {runs}{spread}. The rate held {words}.");
+        return format!("{name} answered {safe}{over} in {runs}{spread}. The rate held {words}.");
     }
     let found = match summary.n {
         1 => "One run found that rate".to_owned(),
         _ => format!("{} found that rate or a higher one", upper_first(&runs)),
     };
-    format!("{name} answered {safe}, but not in every trial: the rate held {words}. {found}{spread}.")
+    format!("{name} answered {safe}{over}, but not in every trial: the rate held {words}. {found}{spread}.")
 }
 
 /// How the rates of several runs differ, in parentheses.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use measurer::transport::Backend;
+use measurer::transport::stream::StreamConfig;
 use record::{Kind, Results, Settings};
 
 use super::certificates::CertificateArgs;
@@ -18,10 +19,11 @@ use super::outputs::OutputArgs;
 use super::site::{LoopbackSetup, SiteArgs};
 use super::{EXIT_UNFIT, EXIT_USAGE};
 use crate::failure::Failure;
-use crate::options::{Io, QueryArgs, TesterArgs};
+use crate::options::{Io, QueryArgs, TesterArgs, TransportArgs};
 use campaign::certificate::{Conditions, Stored};
 use campaign::{
-    Loopback, PathChoice, Plan, Progress, SECOND_NS, Server, Site, Target, Tester, empty_results,
+    Loopback, PathChoice, Plan, Progress, SECOND_NS, Server, Site, Target, Tester, empty_results, reach,
+    transport_of,
 };
 use lab::environment::{Manifest, PathDevices, preflight};
 use lab::peers::{self, RunningPeer};
@@ -35,6 +37,8 @@ Examples:
   sextant bench --peer unbound         Unbound from its Debian package
   sextant bench --authoritative nsd --names 10.0.0.0/12 --timeout 0.25
                                        NSD with a million names, as an AuthDNS is tested
+  sextant bench --peer unbound --transport dot --connections 100
+                                       over TLS, by 100 standing connections
   sextant bench --live                 with a dashboard while it runs
   sextant bench --preset rfc8219       60 s trials, 20 repetitions: many hours
   sextant bench --dut '[::1]:53' --auth-listen 127.0.0.1:5300 --prefix 2001:db8:64::/96
@@ -46,6 +50,8 @@ pub struct BenchArgs {
     search: SearchOptions,
     #[command(flatten)]
     query: QueryArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
     #[command(flatten)]
     tester: TesterArgs,
     #[command(flatten)]
@@ -74,6 +80,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     // after.
     let mut target = args.query.target(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), plan.listen_ns);
     args.query.workload.apply(&args.query, &mut target, plan.trial_ns)?;
+    target.streams = args.streams(target.server)?;
     args.outputs.keep_list(&mut target)?;
     let progress = args.search.progress(&tester.watch);
     args.meet(&mut target, &mut tester, &progress);
@@ -86,7 +93,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
         plan.range_qps[1] = kernel_max_rate_qps(&target, plan.trial_ns).max(plan.range_qps[0]);
     }
     let (server, query, auth_threads) = (&args.server, &args.query, args.site.auth_threads());
-    let setup = Setup { server, query, auth_threads, streams: None };
+    let streams = target.streams.as_ref().map(servers::streams);
+    let setup = Setup { server, query, auth_threads, streams };
     let answers = looped.as_ref().map_or((args.site.auth_io, false), |looped| looped.auth.way());
     let servers = Servers::start(&setup, &site, &tester, answers).inspect_err(discard)?;
     if let Some(pid) = servers.pid() {
@@ -94,10 +102,14 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
         tester.alone = servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     }
     let target = Target { server: servers.server, ..target };
+    if args.server.dut.is_some() && target.streams.is_some() {
+        reach(&target, &tester).inspect_err(|_| store.discard())?;
+    }
     let shown = format!("{} {}", servers.dut.name, servers.dut.version).trim_end().to_owned();
     tester.watch.set_server(Server { name: shown, pids: target.pids.clone(), port: target.server.port() });
 
-    let results = args.begun(&plan, &tester, &servers, &site);
+    let mut results = args.begun(&plan, &tester, &servers, &site);
+    results.settings.transport = target.streams.as_ref().map(transport_of);
     let path = servers.path_devices(&site);
     let certificate =
         args.certificate(&site, (&tester, &target), looped.as_ref(), (&plan, &results.settings));
@@ -170,6 +182,24 @@ impl BenchArgs {
         Ok(measuring + AROUND + Duration::from_secs(names / NAMES_LOADED_PER_SECOND))
     }
 
+    /// The connections to ask by; a placeholder stands for the address of a server that is started here.
+    ///
+    /// # Errors
+    /// Options that do not go together, or not with the server.
+    fn streams(&self, placeholder: SocketAddr) -> Result<Option<StreamConfig>, Failure> {
+        let streams = self.transport.resolve(self.server.dut.unwrap_or(placeholder), &self.tester)?;
+        let Some(asked) = &streams else { return Ok(None) };
+        if self.server.authoritative.is_some() {
+            let message =
+                format!("--transport {}: --authoritative servers are asked over UDP", asked.protocol);
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
+        if self.server.dut.is_none() {
+            self.transport.check_own_server()?;
+        }
+        Ok(streams)
+    }
+
     /// A record with what is measured, and how, and without a result.
     fn begun(&self, plan: &Plan, tester: &Tester, servers: &Servers, site: &Site) -> Results {
         let mut results = empty_results(Kind::Bench);
@@ -218,7 +248,8 @@ impl BenchArgs {
     ) -> Result<(Site, Option<Loopback>), Failure> {
         let site = self.site()?;
         let Some(server) = self.server.dut.filter(|_| self.is_past_the_stack()) else {
-            let setup = site.stage(&self.tester, tester, target)?;
+            let own = self.transport.of_own_server(target.server, &self.tester)?;
+            let setup = site.stage(&self.tester, tester, &Target { streams: own, ..target.clone() })?;
             setup.say_notes(progress);
             let LoopbackSetup { site, looped, .. } = setup;
             return Ok((site, Some(looped)));

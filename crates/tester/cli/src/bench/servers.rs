@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use measurer::transport::stream::{Protocol, StreamConfig};
 use record::Dut;
 use sys::bpf::Attached;
 use tempfile::TempDir;
@@ -111,7 +112,10 @@ impl Servers {
         let probe = probe(args, tester)?;
         let auth = Some(auth);
         if let Some(server) = args.server.dut {
-            external_is_ready(&probe, server, auth_at, args, &tester.stop)?;
+            // By connections, the caller asks it.
+            if args.streams.is_none() {
+                external_is_ready(&probe, server, auth_at, args, &tester.stop)?;
+            }
             let dut = Dut { name: Dut::EXTERNAL.into(), address: server.to_string(), ..Dut::default() };
             return Ok(Self { auth, server, running: None, dut, auth_cpus, _zone: None, _pass: pass });
         }
@@ -213,6 +217,35 @@ fn streams_at(args: &Setup<'_>, site: &Site, plain: SocketAddr) -> Result<Option
     let listen = if transport == Transport::Tcp { plain } else { listen_at(site, ENCRYPTED_PORT)? };
     Ok(Some(Streams { transport, listen, connections }))
 }
+
+/// How a server that is started is asked by connections, and how many it must take.
+pub fn streams(streams: &StreamConfig) -> (Transport, u64) {
+    (transport(streams), most_connections(streams))
+}
+
+/// What the server is told of the transport.
+fn transport(streams: &StreamConfig) -> Transport {
+    match streams.protocol {
+        Protocol::Tcp => Transport::Tcp,
+        Protocol::Dot => Transport::Dot,
+        Protocol::Doh => Transport::Doh,
+        Protocol::Doq => Transport::Doq,
+    }
+}
+
+/// The connections that a server must take at a time: while one waits for its last answers, its client has
+/// the next one; and the server may learn of an end after the next beginning.
+fn most_connections(streams: &StreamConfig) -> u64 {
+    let connections = streams.connections as u64;
+    if streams.queries_each == 0 {
+        connections + SPARE_CONNECTIONS
+    } else {
+        4 * connections + SPARE_CONNECTIONS
+    }
+}
+
+/// Connections for the question whether the server answers.
+const SPARE_CONNECTIONS: u64 = 16;
 
 /// Where a server that is started answers; in a lab at this port.
 fn listen_at(site: &Site, port: u16) -> Result<SocketAddr, Failure> {

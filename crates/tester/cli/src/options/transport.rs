@@ -148,6 +148,19 @@ impl TransportArgs {
         })
     }
 
+    /// The same connections to a server that is started here, whose certificate nobody checks.
+    ///
+    /// # Errors
+    /// Those of [`Self::resolve`].
+    pub fn of_own_server(
+        &self,
+        server: SocketAddr,
+        tester: &TesterArgs,
+    ) -> Result<Option<StreamConfig>, Failure> {
+        let own = Self { tls_ca: None, tls_pin: None, tls_name: None, ..self.clone() };
+        own.resolve(server, tester)
+    }
+
     /// The option that says how many connections there are, if it was given.
     pub fn number_of_connections(&self) -> Option<&'static str> {
         self.connections.map(|_| "--connections")

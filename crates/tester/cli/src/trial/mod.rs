@@ -121,12 +121,11 @@ impl TrialArgs {
     /// # Errors
     /// They do not.
     fn check_streams(&self, streams: &StreamConfig) -> Result<(), Failure> {
-        let refused = match () {
-            () if self.stand.looped => "--looped: the AuthDNS is asked over UDP alone",
-            () if self.attack.is_some() => "--attack sends datagrams alone",
-            () => return Ok(()),
-        };
-        Err(Failure::new(EXIT_USAGE, format!("--transport {}: {refused}", streams.protocol)))
+        if self.attack.is_none() {
+            return Ok(());
+        }
+        let message = format!("--transport {}: --attack sends datagrams alone", streams.protocol);
+        Err(Failure::new(EXIT_USAGE, message))
     }
 }
 
@@ -154,7 +153,7 @@ pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
     args.give_sockets(&mut target, &mut tester)?;
     if let Some(streams) = &target.streams {
         args.check_streams(streams)?;
-        if args.stand.peer.is_some() {
+        if args.server.is_none() {
             args.transport.check_own_server()?;
         }
     }

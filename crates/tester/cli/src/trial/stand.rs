@@ -3,14 +3,13 @@
 use clap::Args;
 
 use super::super::bench::peer_failure;
-use super::super::bench::servers::{ServerArgs, Servers, Setup};
+use super::super::bench::servers::{ServerArgs, Servers, Setup, streams};
 use super::super::site::{LoopbackSetup, SiteArgs};
 use super::super::{EXIT_FAILED, EXIT_USAGE};
 use crate::failure::Failure;
 use crate::options::{QueryArgs, TesterArgs};
 use campaign::{Auth, Loopback, Progress, Site, Target, Tester};
-use lab::peers::{self, Transport};
-use measurer::transport::stream::{Protocol, StreamConfig};
+use lab::peers;
 
 /// Options that start a server.
 #[derive(Args, Clone, Debug)]
@@ -83,7 +82,7 @@ impl StandArgs {
             dut_cpus: self.dut_cpus.clone(),
             ttl: self.ttl,
         };
-        let streams = target.streams.as_ref().map(|streams| (transport(streams), most_connections(streams)));
+        let streams = target.streams.as_ref().map(streams);
         let setup = Setup { server: &server, query, auth_threads: self.site.auth_threads(), streams };
         let servers = Servers::start(&setup, &site, tester, looped.auth.way())?;
         tester.alone = servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
@@ -92,30 +91,6 @@ impl StandArgs {
         Ok(Some(TrialSetup { servers: Some(servers), looped, _site: site }))
     }
 }
-
-/// What the server is told of the transport.
-fn transport(streams: &StreamConfig) -> Transport {
-    match streams.protocol {
-        Protocol::Tcp => Transport::Tcp,
-        Protocol::Dot => Transport::Dot,
-        Protocol::Doh => Transport::Doh,
-        Protocol::Doq => Transport::Doq,
-    }
-}
-
-/// The connections that a server must take at a time: while one waits for its last answers, its client has
-/// the next one; and the server may learn of an end after the next beginning.
-fn most_connections(streams: &StreamConfig) -> u64 {
-    let connections = streams.connections as u64;
-    if streams.queries_each == 0 {
-        connections + SPARE_CONNECTIONS
-    } else {
-        4 * connections + SPARE_CONNECTIONS
-    }
-}
-
-/// Connections for the question whether the server answers.
-const SPARE_CONNECTIONS: u64 = 16;
 
 impl TrialSetup {
     /// The AuthDNS that works for the server that is asked, or is that server.

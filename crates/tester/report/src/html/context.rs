@@ -9,7 +9,7 @@ use super::{missing, trials};
 use crate::clean::{shortened, unbroken};
 use crate::select::{Entry, Phase, every_trial};
 use crate::table::{Cell, Column, Table, table};
-use crate::words::{attempt_outcome, attempted, certified, part, upper_first};
+use crate::words::{attempt_outcome, attempted, certified, part, transport, upper_first};
 use record::number::{count, octets, plural, rate_of, seconds, short};
 
 /// The certificate of RFC 8219 9.2.1.
@@ -144,6 +144,7 @@ pub fn settings(results: &Results) -> Markup {
         ("Threads of the Measurer", count(asked.threads as u64)),
         ("Source ports", count(asked.source_ports as u64)),
         ("I/O", asked.io.clone()),
+        ("Transport", asked.transport.as_ref().map(transport).unwrap_or_default()),
         ("Processors of the Tester", processors),
         ("AuthDNS", asked.auth.clone()),
         ("Path", asked.path.clone()),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use record::{Observation, Results, Trial};
 
+use super::connections::connections;
 use super::{figure, missing};
 use crate::charts;
 use crate::clean::shortened;
@@ -24,6 +25,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
         tables.push(accounting(&failures));
     }
     tables.extend(reasons(&failures));
+    tables.extend(connections(results));
     if !observed.is_empty() {
         tables.extend([processor_table(&observed), counter_table(&observed)]);
     }
@@ -36,8 +38,16 @@ fn failures(results: &Results) -> Vec<(usize, &Trial)> {
     runs.filter_map(|(index, run)| Some((index + 1, deciding_failure(run)?))).collect()
 }
 
-/// The flow of the deciding failure, and all deciding failures as rows.
+/// The queries that were lost, and the connections.
 pub fn losses(results: &Results) -> Markup {
+    html! {
+        (failed(results))
+        @if let Some(table) = connections(results) { (table) }
+    }
+}
+
+/// The flow of the deciding failure, and all deciding failures as rows.
+fn failed(results: &Results) -> Markup {
     let failures = failures(results);
     if failures.is_empty() {
         return missing("No trial failed above a rate that was found: no loss decided.");

@@ -2,6 +2,7 @@
 //!
 //! The verdict comes first, then the evidence in the order in which a doubtful reader asks for it.
 
+mod connections;
 mod context;
 mod evidence;
 mod facts;
