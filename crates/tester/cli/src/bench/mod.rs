@@ -93,8 +93,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
         plan.range_qps[1] = kernel_max_rate_qps(&target, plan.trial_ns).max(plan.range_qps[0]);
     }
     let (server, query, auth_threads) = (&args.server, &args.query, args.site.auth_threads());
-    let streams = target.streams.as_ref().map(servers::streams);
-    let setup = Setup { server, query, auth_threads, streams };
+    let setup = Setup { server, query, auth_threads, streams: target.streams.as_ref().map(servers::streams) };
     let answers = looped.as_ref().map_or((args.site.auth_io, false), |looped| looped.auth.way());
     let servers = Servers::start(&setup, &site, &tester, answers).inspect_err(discard)?;
     if let Some(pid) = servers.pid() {
@@ -102,14 +101,11 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
         tester.alone = servers.dut.cpus.iter().all(|cpu| !tester.cpus.contains(cpu));
     }
     let target = Target { server: servers.server, ..target };
-    if args.server.dut.is_some() && target.streams.is_some() {
-        reach(&target, &tester).inspect_err(|_| store.discard())?;
-    }
+    args.reach_dut(&target, &tester).inspect_err(discard)?;
     let shown = format!("{} {}", servers.dut.name, servers.dut.version).trim_end().to_owned();
     tester.watch.set_server(Server { name: shown, pids: target.pids.clone(), port: target.server.port() });
 
-    let mut results = args.begun(&plan, &tester, &servers, &site);
-    results.settings.transport = target.streams.as_ref().map(transport_of);
+    let results = args.begun(&plan, (&tester, &target), &servers, &site);
     let path = servers.path_devices(&site);
     let certificate =
         args.certificate(&site, (&tester, &target), looped.as_ref(), (&plan, &results.settings));
@@ -200,11 +196,29 @@ impl BenchArgs {
         Ok(streams)
     }
 
+    /// Whether a server of the user's answers by connections; over UDP it was asked before.
+    ///
+    /// # Errors
+    /// No answer came.
+    fn reach_dut(&self, target: &Target, tester: &Tester) -> Result<(), Failure> {
+        if self.server.dut.is_some() && target.streams.is_some() {
+            reach(target, tester)?;
+        }
+        Ok(())
+    }
+
     /// A record with what is measured, and how, and without a result.
-    fn begun(&self, plan: &Plan, tester: &Tester, servers: &Servers, site: &Site) -> Results {
+    fn begun(
+        &self,
+        plan: &Plan,
+        (tester, target): (&Tester, &Target),
+        servers: &Servers,
+        site: &Site,
+    ) -> Results {
         let mut results = empty_results(Kind::Bench);
         results.dut = servers.dut.clone();
         results.settings = SearchOptions::settings(plan, self.query.settings(tester));
+        results.settings.transport = target.streams.as_ref().map(transport_of);
         results.settings.ttl_s = Some(self.server.ttl);
         results.settings.auth = servers.auth_in_words();
         results.settings.path = if self.server.dut.is_none() { site.to_string() } else { String::new() };
