@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Read, Seek, Write};
 use std::net::IpAddr;
 
-use crate::compact::{Header, Writer};
+use crate::compact::{CLIENTS_MAX, Header, Writer};
 use crate::left_out::{LeftOut, Reason};
 use crate::order::{Order, Waiting};
 use crate::packets::{Packets, Stopped};
@@ -13,8 +13,6 @@ use crate::queries::{Query, queries_of};
 
 /// Queries may stand so many places too late in a capture, as those of several receive queues do.
 pub const WINDOW_QUERIES: usize = 1 << 16;
-/// The most clients of a capture: a bound for memory.
-pub const CLIENTS_MAX: usize = 1 << 24;
 
 /// Why there is no file.
 #[derive(Debug)]

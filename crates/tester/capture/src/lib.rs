@@ -12,7 +12,7 @@ mod order;
 mod packets;
 mod queries;
 
-pub use convert::{CLIENTS_MAX, ConvertError, Converted, WINDOW_QUERIES, convert};
+pub use convert::{ConvertError, Converted, WINDOW_QUERIES, convert};
 pub use left_out::{LeftOut, Reason};
 pub use packets::{BLOCK_OCTETS_MAX, Packet, Packets, Stopped, is_capture};
 pub use queries::{DNS_PORT, Query, queries_of};

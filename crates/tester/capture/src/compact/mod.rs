@@ -26,6 +26,8 @@ pub use write::Writer;
 
 /// How a complete file begins.
 pub const MAGIC: [u8; 8] = *b"sxtqry\0\x01";
+/// The most clients of a file: a bound for memory.
+pub const CLIENTS_MAX: usize = 1 << 24;
 /// The length of the header.
 pub const HEADER_OCTETS: usize = 128;
 /// A number has at most so many octets.

@@ -5,8 +5,7 @@ use std::io::{self, Read};
 
 use engine::workload::QUERY_OCTETS_MAX;
 
-use super::{HEADER_OCTETS, Header, MAGIC, NUMBER_OCTETS_MAX};
-use crate::CLIENTS_MAX;
+use super::{CLIENTS_MAX, HEADER_OCTETS, Header, MAGIC, NUMBER_OCTETS_MAX};
 
 /// Octets that are read at once.
 const READ_OCTETS: usize = 1 << 18;
