@@ -35,7 +35,8 @@ fn dns64d_answers_over_https_and_its_path_is_asked_for() {
         assert_eq!((seen.opened, seen.opened_in_trial, seen.closed_by_server), (8, 0, 0));
         let request = format!("{} https://{NAME}:{port}/ask", method.to_uppercase());
         assert_eq!((seen.transport.protocol.as_str(), seen.transport.request), ("doh", request));
-        assert!(seen.handshake_ns.max > 0 && seen.connect_ns.max > 0 && seen.refusals.is_empty());
+        let longest = [&seen.handshake_ns, &seen.connect_ns].map(|times| times.as_ref().unwrap().max);
+        assert!(longest.iter().all(|&ns| ns > 0) && seen.refusals.is_empty());
     }
     let others =
         ["--tls-resumption", "--queries-per-connection", "25", "--one-at-a-time", "--doh-path", "/ask"];

@@ -11,6 +11,11 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, MAX_NS, 3).expect("the crate takes these constant bounds")
 }
 
+/// The mean, the maximum and the quantiles of a histogram, in ns; nothing of an empty one.
+pub(crate) fn summarize_any(histogram: &Histogram<u64>) -> Option<Latency> {
+    (!histogram.is_empty()).then(|| summarize(histogram))
+}
+
 /// The mean, the maximum and the quantiles of a histogram, in ns; zeros of an empty one.
 pub(crate) fn summarize(histogram: &Histogram<u64>) -> Latency {
     if histogram.is_empty() {

@@ -68,8 +68,12 @@ pub struct Connections {
     pub server_memory_octets: Option<u64>,
     /// How many had to wait.
     pub waited: u64,
-    /// From the first packet to the connection of the transport layer (TCP), in ns.
-    pub connect_ns: Latency,
-    /// From there, with QUIC from the first packet, to the end of the handshake, in ns.
-    pub handshake_ns: Latency,
+    /// From the first packet to the connection of the transport layer (TCP), in ns; absent where no
+    /// connection had this time, as with QUIC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_ns: Option<Latency>,
+    /// From there, with QUIC from the first packet, to the end of the handshake, in ns; absent where no
+    /// connection had a handshake, as with TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_ns: Option<Latency>,
 }

@@ -158,11 +158,13 @@ fn connections(seen: &Connections) -> String {
         out += &format!("  {:<26}{:>16}\n", "server's memory for each", octets(memory_octets));
     }
     let times = [
-        ("waited for a connection", &seen.waiting_ns),
-        ("connecting", &seen.connect_ns),
-        ("handshake", &seen.handshake_ns),
+        ("waited for a connection", Some(&seen.waiting_ns)),
+        ("connecting", seen.connect_ns.as_ref()),
+        ("handshake", seen.handshake_ns.as_ref()),
     ];
-    out += &table_of_times("Time of connections", times.iter().filter(|(_, times)| times.max > 0));
+    let times =
+        times.into_iter().filter_map(|(label, times)| Some((label, times.filter(|times| times.max > 0)?)));
+    out += &table_of_times("Time of connections", times);
     out + &table("Attempts without a connection", &seen.failed, place, 0).replace(NONE, "")
         + &table("Why handshakes failed", &seen.handshake_failures, String::clone, 0).replace(NONE, "")
         + &table("Said instead of answers", &seen.refusals, String::clone, 0).replace(NONE, "")
@@ -192,10 +194,10 @@ fn latencies(trial: &Trial) -> String {
         ("from the scheduled instant", &trial.latency_ns),
         ("from the sending", &trial.latency_from_send_ns),
     ];
-    table_of_times("Latency of valid answers", times.iter())
+    table_of_times("Latency of valid answers", times.into_iter())
 }
 
-fn table_of_times<'a>(title: &str, rows: impl Iterator<Item = &'a (&'a str, &'a Latency)>) -> String {
+fn table_of_times<'a>(title: &str, rows: impl Iterator<Item = (&'a str, &'a Latency)>) -> String {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {
         return String::new();

@@ -1,6 +1,6 @@
 //! What became of the connections by which the trials asked.
 
-use record::{Connections, Results};
+use record::{Connections, Latency, Results};
 
 use crate::clean::shortened;
 use crate::select::{Entry, Phase, every_trial, outcome_word, place};
@@ -39,7 +39,9 @@ fn row(entry: &Entry<'_>, seen: &Connections) -> Vec<Cell> {
         Some(run) => format!("run {run}, {}", entry.number),
         None => format!("{}, {}", entry.phase, entry.number),
     };
-    let time = |ns: u64| if ns > 0 { Cell::time(ns) } else { Cell::number(NONE, f64::NAN) };
+    let time = |times: &Option<Latency>, of: fn(&Latency) -> u64| {
+        times.as_ref().map_or_else(|| Cell::number(NONE, f64::NAN), |times| Cell::time(of(times)))
+    };
     let memory = match seen.server_memory_octets {
         Some(each) => Cell::number(&octets(each), each as f64),
         None => Cell::number(NONE, f64::NAN),
@@ -59,9 +61,9 @@ fn row(entry: &Entry<'_>, seen: &Connections) -> Vec<Cell> {
         Cell::count(seen.opened),
         Cell::count(seen.opened_in_trial),
         Cell::count(seen.resumed),
-        time(seen.connect_ns.p50),
-        time(seen.handshake_ns.p50),
-        time(seen.handshake_ns.p99),
+        time(&seen.connect_ns, |times| times.p50),
+        time(&seen.handshake_ns, |times| times.p50),
+        time(&seen.handshake_ns, |times| times.p99),
         Cell::count(seen.waited),
         Cell::count(seen.closed_by_server),
         memory,

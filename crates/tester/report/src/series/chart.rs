@@ -17,7 +17,7 @@ const ROWS_MAX: usize = 60;
 /// The height of a line in pixels.
 const ROW_HEIGHT: f64 = 24.0;
 /// Characters of a cell's name at most.
-const NAME_MAX: usize = 24;
+const NAME_MAX: usize = 32;
 
 struct Line<'r> {
     cell: &'r str,
