@@ -1,6 +1,6 @@
 //! What limited a whole measurement.
 
-use record::{Bottleneck, Cause, Outcome, Results, SearchMode};
+use record::{Bottleneck, Cause, Outcome, Results, SearchMode, SelfTest};
 
 /// The most frequent cause of the runs' last failures, or who set the highest rate where every run passed
 /// there.
@@ -19,9 +19,8 @@ pub fn bottleneck(results: &Results) -> Option<Bottleneck> {
 
 /// Every run passed at the highest rate that it might try: who set that.
 fn ceiling(results: &Results) -> Bottleneck {
-    let highest = results.settings.rate_range_qps[1];
-    let told = results.selftest.as_ref().is_some_and(|test| test.passed && test.certified_qps >= highest);
-    let (cause, evidence) = if told {
+    let highest_qps = results.settings.rate_range_qps[1];
+    let (cause, evidence) = if results.selftest.as_ref().is_some_and(|test| allows(test, highest_qps)) {
         (
             Cause::HighestRate,
             "every run passed at the highest rate that it was to try (--max-rate); the server may be faster",
@@ -35,6 +34,13 @@ fn ceiling(results: &Results) -> Bottleneck {
     Bottleneck { cause, evidence: evidence.into() }
 }
 
+/// Whether the self-test held the rate that was asked for. A self-test that could not has tried more than the
+/// rate that it certified in the end, and the measurement then tries no more than this rate.
+fn allows(test: &SelfTest, highest_qps: u64) -> bool {
+    let gave_way = test.trials.iter().any(|trial| trial.rate_qps > test.required_qps);
+    test.passed && test.certified_qps >= highest_qps && !gave_way
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,8 +52,20 @@ mod tests {
         results.runs = vec![Run { at_ceiling: true, ..Run::default() }];
         assert_eq!(bottleneck(&results).unwrap().cause, Cause::Certificate);
         results.settings.rate_range_qps = [1, 60_000];
-        results.selftest = Some(SelfTest { passed: true, certified_qps: 60_000, ..SelfTest::default() });
+        let trials = vec![Trial { rate_qps: 132_000, ..Trial::default() }];
+        let test = SelfTest {
+            passed: true,
+            certified_qps: 60_000,
+            required_qps: 132_000,
+            trials,
+            ..SelfTest::default()
+        };
+        results.selftest = Some(test.clone());
         assert_eq!(bottleneck(&results).unwrap().cause, Cause::HighestRate);
+        // The self-test lowered the highest rate: 100,000 q/s was asked for.
+        let higher = Trial { rate_qps: 220_000, outcome: Outcome::Fail, ..Trial::default() };
+        results.selftest = Some(SelfTest { trials: [vec![higher], test.trials.clone()].concat(), ..test });
+        assert_eq!(bottleneck(&results).unwrap().cause, Cause::Certificate);
     }
 
     #[test]
