@@ -19,7 +19,8 @@ pub fn pacing(trial: &Trial, size: Size) -> Option<Chart> {
     let all: Vec<f64> = known.iter().flat_map(ends).filter(|value| value.is_finite()).collect();
     let low = all.iter().copied().fold(100.0 - 2.0 * WINDOW_DEVIATION.value, f64::min);
     let high = all.iter().copied().reduce(f64::max)?.max(100.0 + 2.0 * WINDOW_DEVIATION.value);
-    let mut frame = Frame::new(size, 6, 9);
+    let longest = known.iter().map(|(_, window)| worst(window).chars().count()).max()?;
+    let mut frame = Frame::new(size, 6, longest.max(9));
     frame.bottom = frame.top + known.len() as f64 * ROW;
     frame.height = frame.bottom + 44.0;
     let x = Scale::linear((low, high), (frame.left, frame.right));
@@ -63,6 +64,11 @@ fn row(name: &str, window: &Window, (frame, x): (&Frame, &Scale), middle: f64) -
             (band((inner[0], middle - 9.0), ((inner[0] + 1.5).max(inner[1]), middle + 9.0), "solid", &title))
         }
         text.tick x=(at(frame.left - 7.0)) y=(at(middle + 4.0)) text-anchor="end" { (name) }
-        (label((frame.right + 6.0, middle), "", &format!("± {}", percent(worst_pct))))
+        (label((frame.right + 6.0, middle), "", &worst(window)))
     }
+}
+
+/// How far the worst window is off the schedule.
+fn worst(window: &Window) -> String {
+    format!("± {}", percent(window.worst_pct))
 }
