@@ -12,8 +12,8 @@ use std::path::Path;
 use record::identifiers::analyse;
 use record::{
     Answers, Attempt, BackgroundQueries, Bottleneck, CertificateUse, Connections, Disturbance, Dut,
-    Experiments, Fact, FileQuestions, Goal, GoalResult, GoalSummary, Interval, MedianInterval, Observation,
-    Questions, RateInterval, Replay, Results, Steadiness, Transport, Trial,
+    Experiments, Fact, FileQuestions, Goal, GoalResult, GoalSummary, Interval, Latency, MedianInterval,
+    Observation, Questions, RateInterval, Replay, Results, Steadiness, Transport, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -35,7 +35,14 @@ fn connections() -> Connections {
     let request = "POST https://dns.test/dns-query".to_owned();
     let transport = Transport { idle_s: Some(1.0), request, ..Transport::default() };
     let refusals = [("status 503".to_owned(), 1)].into();
-    Connections { transport, refusals, server_memory_octets: Some(1), ..Connections::default() }
+    Connections {
+        transport,
+        refusals,
+        server_memory_octets: Some(1),
+        connect_ns: Some(Latency::default()),
+        handshake_ns: Some(Latency::default()),
+        ..Connections::default()
+    }
 }
 
 fn replay() -> Replay {
