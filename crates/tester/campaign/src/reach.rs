@@ -13,7 +13,7 @@ use sys::bpf::{Attached, attach_pass};
 use sys::link::device_to;
 use sys::udp::Options;
 
-use super::target::Target;
+use super::target::{Target, transport_of};
 use super::tester::Tester;
 
 const ATTEMPTS: u16 = 3;
@@ -132,7 +132,8 @@ fn reach_by_connection(streams: &StreamConfig, target: &Target, tester: &Tester)
     let timeout_ns = u64::try_from(REPLY_TIMEOUT.as_nanos()).unwrap_or(u64::MAX);
     let probed = probe(streams, &udp, timeout_ns, &query[..length], &tester.stop)
         .map_err(|error| Unreached::Tester(error.to_string()))?;
-    let (server, protocol) = (target.server, streams.protocol.in_words());
+    let (server, transport) = (target.server, transport_of(streams));
+    let protocol = transport.protocol_in_words();
     match probed {
         Ok(()) => Ok(()),
         Err(Unanswered::Interrupted) => Err(Unreached::Interrupted),

@@ -34,6 +34,19 @@ pub struct Transport {
     pub request: String,
 }
 
+impl Transport {
+    /// The protocol in sentences, for example DoT; a protocol of another version as it stands.
+    pub fn protocol_in_words(&self) -> &str {
+        match self.protocol.as_str() {
+            "tcp" => "TCP",
+            "dot" => "DoT",
+            "doh" => "DoH",
+            "doq" => "DoQ",
+            other => other,
+        }
+    }
+}
+
 /// What became of the connections of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Connections {

@@ -63,14 +63,9 @@ pub(crate) fn transport(transport: &Transport) -> String {
 }
 
 /// ` over DoT`; nothing where queries went in datagrams.
-pub(crate) fn over(results: &Results) -> String {
-    let Some(transport) = &results.settings.transport else { return String::new() };
-    let upper = transport.protocol.to_uppercase();
-    let name = match upper.strip_prefix("DO") {
-        Some(rest) => format!("Do{rest}"),
-        None => upper,
-    };
-    format!(" over {name}")
+fn over(results: &Results) -> String {
+    let transport = results.settings.transport.as_ref();
+    transport.map(|transport| format!(" over {}", transport.protocol_in_words())).unwrap_or_default()
 }
 
 /// What the self-test certifies, and on what grounds.

@@ -50,16 +50,6 @@ impl Protocol {
         }
     }
 
-    /// Its name in sentences.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Tcp => "TCP",
-            Self::Dot => "DoT",
-            Self::Doh => "DoH",
-            Self::Doq => "DoQ",
-        }
-    }
-
     /// Whether it needs [`StreamConfig::tls`].
     pub fn has_tls(self) -> bool {
         self != Self::Tcp
