@@ -42,6 +42,11 @@ fn write(directory: &Path, name: &str, text: &str) {
 
 /// Runs the script with a cargo that says these things one after the other. It fails where it says FAILED.
 fn run(says: &[String], more: &str) -> Output {
+    run_with(says, more, false)
+}
+
+/// The same with or without `SEXTANT_REQUIRE=1`.
+fn run_with(says: &[String], more: &str, required: bool) -> Output {
     // A program that a thread still writes cannot be started, and whatever another thread starts meanwhile
     // holds the file open, too.
     static ALONE: Mutex<()> = Mutex::new(());
@@ -68,7 +73,7 @@ fn run(says: &[String], more: &str) -> Output {
     let path = format!("{}:{}", here.join("bin").display(), std::env::var("PATH").unwrap());
     let mut script = Command::new(here.join("tests/run"));
     script.arg("--workspace").env("PATH", path).current_dir(here).stdin(Stdio::null());
-    let output = script.output().unwrap();
+    let output = script.env("SEXTANT_REQUIRE", if required { "1" } else { "0" }).output().unwrap();
     assert_eq!(fs::read_to_string(here.join("calls")).unwrap().lines().count(), says.len(), "{output:?}");
     output
 }
@@ -113,6 +118,34 @@ fn skips_and_entries_too_many_are_listed() {
     assert!(words.contains("no test is 'one::gone' of tests/timing.txt\n"), "{words}");
     for listed in ["'peer totd'", "'busy machine'", "'one::bench'"] {
         assert!(!words.contains(listed), "{words}");
+    }
+}
+
+#[test]
+fn a_run_without_tests_is_a_failure() {
+    let none = "     Running tests/one/main.rs (target/debug/deps/one-0123456789abcdef)\n\n\
+                test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 7 filtered out\n";
+    let output = run(&[none.into()], "");
+    assert!(!output.status.success());
+    assert!(last_words(&output).contains("tests/run: no test ran\n"), "{output:?}");
+    let again = run(&[told(true, false), none.into()], "");
+    assert!(!again.status.success());
+    let words = last_words(&again);
+    assert!(words.contains("one::bench::rate: failed, not run\n"), "{words}");
+    assert!(words.contains("not every test that failed was run again\n"), "{words}");
+}
+
+#[test]
+fn many_skips_for_a_busy_machine_are_a_failure_where_everything_is_required() {
+    let skips = |tests: u32| {
+        format!(
+            "for i in $(seq {tests}); do \
+             printf \"busy machine\\ttest$i\\tothers\\n\" >> $SEXTANT_SKIPS; done"
+        )
+    };
+    for (tests, required, passes) in [(12, true, true), (13, true, false), (13, false, true)] {
+        let output = run_with(&[told(true, true)], &skips(tests), required);
+        assert_eq!(output.status.success(), passes, "{tests} {required}: {output:?}");
     }
 }
 

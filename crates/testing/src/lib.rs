@@ -97,6 +97,29 @@ mod tests {
         assert!(has_program("sh", "dash"));
     }
 
+    /// Skips where the variable is set, as it is in the process of the test below.
+    #[test]
+    fn skips_what_it_is_told() {
+        if let Ok(key) = env::var("SEXTANT_TEST_SKIP") {
+            skip(&key, "told so");
+        }
+    }
+
+    #[test]
+    fn where_everything_is_required_only_what_is_listed_may_skip() {
+        for (key, required, passes) in
+            [("program nobody has", "1", false), ("program nobody has", "0", true), ("peer totd", "1", true)]
+        {
+            let mut again = std::process::Command::new(env::current_exe().expect("the test's program"));
+            again.args(["--exact", "tests::skips_what_it_is_told", "--nocapture"]);
+            again.env("SEXTANT_TEST_SKIP", key).env("SEXTANT_REQUIRE", required).env_remove("SEXTANT_SKIPS");
+            let output = again.output().expect("it starts");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(output.status.success(), passes, "{key}: {said}");
+            assert!(said.contains("1 passed") == passes && said.contains("SKIPPED: "), "{key}: {said}");
+        }
+    }
+
     #[test]
     fn the_list_is_whole() {
         let lines = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count();
