@@ -62,6 +62,10 @@ impl Server {
     pub fn start(behaviour: Behaviour, workload: Workload, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        if behaviour == Behaviour::Deaf {
+            // Connections inherit it. A buffer that grows by itself may take all queries of a test.
+            SockRef::from(&listener).set_recv_buffer_size(16 << 10).unwrap();
+        }
         listener.set_nonblocking(true).unwrap();
         let (seen, stop) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
         let (shared, stopped) = (seen.clone(), stop.clone());
