@@ -85,7 +85,7 @@ impl RateInterval {
 /// The lower end and the rate of the trial that shows it, in q/s.
 fn lower_end(trials: &[&Trial], allowed: f64, full_s: f64) -> Option<(u64, u64)> {
     let lowest_failed_qps =
-        trials.iter().filter(|trial| has_failed(trial, allowed)).map(|trial| trial.rate_qps).min();
+        trials.iter().filter(|trial| trial.failed_beyond(allowed)).map(|trial| trial.rate_qps).min();
     let shown = trials.iter().filter(|trial| is_full(trial, full_s));
     let shown = shown.filter_map(|trial| Some((shown_qps(trial, allowed)?, trial.rate_qps)));
     shown.filter(|(shown_qps, _)| lowest_failed_qps.is_none_or(|failed_qps| *shown_qps < failed_qps)).max()
@@ -118,7 +118,7 @@ fn shown_qps(trial: &Trial, allowed: f64) -> Option<u64> {
     let is_whole = trial.scheduled > 0 && trial.duration_s > 0.0 && !trial.closed_loop;
     match trial.outcome {
         Outcome::Pass => Some(trial.rate_qps),
-        Outcome::Fail => (!has_failed(trial, allowed)).then_some(trial.rate_qps),
+        Outcome::Fail => (!trial.failed_beyond(allowed)).then_some(trial.rate_qps),
         Outcome::Void if is_whole && trial.failed_queries() == 0 => {
             let late_s = trial.schedule_error_ns.max as f64 / 1e9;
             Some((trial.rate_qps as f64 * trial.duration_s / (trial.duration_s + late_s)) as u64)
@@ -138,7 +138,7 @@ fn refused_qps(trial: &Trial, allowed: f64) -> Option<u64> {
     let others_pct = seen.and_then(Observation::other_programs_pct).unwrap_or(0.0);
     let of_trial = if others_pct >= FOREIGN_LOAD_WARNING.value { others_pct / 100.0 } else { 0.0 };
     let share = largest_share_taken(trial)?.max(of_trial);
-    (has_failed(trial, allowed) && steal_pct < STEAL.value && share <= SHARE_MAX)
+    (trial.failed_beyond(allowed) && steal_pct < STEAL.value && share <= SHARE_MAX)
         .then(|| (trial.rate_qps as f64 / (1.0 - share)).ceil() as u64)
 }
 
@@ -158,11 +158,6 @@ fn largest_share_taken(trial: &Trial) -> Option<f64> {
     let by_load = trial.disturbances.iter().filter(|disturbance| disturbance.cause == Cause::OtherLoad);
     let is_whole = trial.disturbances.len() < Trial::DISTURBANCES_MAX;
     is_whole.then(|| by_load.map(share).fold(0.0, f64::max))
-}
-
-/// Whether a trial counts and lost more than is allowed.
-fn has_failed(trial: &Trial, allowed: f64) -> bool {
-    trial.outcome == Outcome::Fail && !(allowed > 0.0 && trial.loss_ratio() <= allowed)
 }
 
 /// The mean over the time of the trials of which it is known.

@@ -471,6 +471,13 @@ impl Trial {
     pub fn loss_ratio(&self) -> f64 {
         self.failed_queries() as f64 / self.scheduled.max(1) as f64
     }
+
+    /// Whether the trial counts and failed, and not by a loss of this share of its queries or less, from 0 to
+    /// 1. No share allows a failure without a loss: the server failed before the trial.
+    pub fn failed_beyond(&self, allowed: f64) -> bool {
+        let is_allowed = self.failed_queries() > 0 && self.loss_ratio() <= allowed;
+        self.outcome == Outcome::Fail && !is_allowed
+    }
 }
 
 /// A span of a trial in which something else than the server may have made queries fail.

@@ -54,7 +54,10 @@ impl Trials {
         match outcome {
             Outcome::Void => {}
             Outcome::Pass => self.passed += 1,
-            Outcome::Fail if loss_ratio <= MARGINAL_LOSS.value / 100.0 => self.failed_marginally += 1,
+            // A failure without a loss is no small loss: the server failed before the trial.
+            Outcome::Fail if loss_ratio > 0.0 && loss_ratio <= MARGINAL_LOSS.value / 100.0 => {
+                self.failed_marginally += 1;
+            }
             Outcome::Fail => self.failed_clearly += 1,
         }
     }
@@ -155,6 +158,12 @@ mod tests {
         assert_eq!(two(&[MARGINAL, MARGINAL]), Standing::Failed);
         assert_eq!(two(&[0.0, 0.0, MARGINAL, MARGINAL]), Standing::Open, "nobody outvotes anybody");
         assert_eq!(two(&[0.0, 0.0, CLEAR]), Standing::Failed, "a clear failure decides alone");
+    }
+
+    #[test]
+    fn a_failure_without_a_loss_decides_alone() {
+        let trials = [(100, Outcome::Pass, 0.0), (100, Outcome::Pass, 0.0), (100, Outcome::Fail, 0.0)];
+        assert_eq!(Standings::new(Rule::TwoDecide, trials).of(100), Standing::Failed);
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub struct Held<'a> {
     pub rate_qps: u64,
     /// The trials at or below it.
     pub trials: usize,
-    /// Those of them that lost more than the first goal of the search allows, which is nothing without goals;
-    /// the largest share first.
+    /// Those of them that failed, but for losses that the first goal of the search allows; the largest share
+    /// first. A trial that failed for another reason than losses is the last, and no goal allows it.
     pub lost: Vec<&'a Trial>,
     /// The shortest and the longest in seconds.
     lengths_s: (f64, f64),
@@ -49,8 +49,7 @@ fn of_trials<'a>(results: &Results, rate_qps: u64, trials: impl IntoIterator<Ite
         found.trials += 1;
         let (shortest, longest) = found.lengths_s;
         found.lengths_s = (shortest.min(trial.duration_s), longest.max(trial.duration_s));
-        let is_forgiven = allowed > 0.0 && trial.loss_ratio() <= allowed;
-        if trial.outcome == Outcome::Fail && !is_forgiven {
+        if trial.failed_beyond(allowed) {
             found.lost.push(trial);
         }
     }
@@ -58,7 +57,7 @@ fn of_trials<'a>(results: &Results, rate_qps: u64, trials: impl IntoIterator<Ite
     found
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
     /// Whether there are trials, and none of them lost too much.
     pub fn is_everywhere(&self) -> bool {
         self.trials > 0 && self.lost.is_empty()
@@ -87,13 +86,28 @@ impl Held<'_> {
             };
         }
         let held = count((self.trials - self.lost.len()) as u64);
-        format!("in {held} of {all}; {} lost {}", count(self.lost.len() as u64), self.losses(share_lost))
+        let otherwise = self.otherwise().count();
+        let lost = match self.lost.len() - otherwise {
+            0 => String::new(),
+            lost => format!("; {} lost {}", count(lost as u64), self.losses(share_lost)),
+        };
+        let failed = match otherwise {
+            0 => String::new(),
+            failed => format!("; {} failed without a lost query", count(failed as u64)),
+        };
+        format!("in {held} of {all}{lost}{failed}")
+    }
+
+    /// Those that failed although every query had a valid answer: the cache was not filled beforehand.
+    pub(crate) fn otherwise(&self) -> impl Iterator<Item = &'a Trial> {
+        self.lost.iter().copied().filter(|trial| trial.failed_queries() == 0)
     }
 
     /// The lost trials in words, the largest first and not more than [`NAMED`].
     pub(crate) fn losses(&self, in_words: impl Fn(&Trial) -> String) -> String {
-        let mut named: Vec<String> = self.lost.iter().take(NAMED).map(|trial| in_words(trial)).collect();
-        if self.lost.len() > NAMED {
+        let lossy = || self.lost.iter().filter(|trial| trial.failed_queries() > 0);
+        let mut named: Vec<String> = lossy().take(NAMED).map(|trial| in_words(trial)).collect();
+        if lossy().count() > NAMED {
             return format!("{} and less", named.join(", "));
         }
         let last = named.pop().unwrap_or_default();
@@ -109,4 +123,10 @@ pub(crate) fn share_lost(trial: &Trial) -> String {
 /// What a trial lost, and where: `5,230 (3.14 %) at 83,203 q/s`.
 pub(crate) fn lost_at(trial: &Trial) -> String {
     format!("{} ({}) at {}", count(trial.failed_queries()), share_lost(trial), rate_of(trial.rate_qps))
+}
+
+/// Why a trial failed that lost nothing: `at 83,203 q/s: the cache could not be warmed: ...`.
+pub(crate) fn failed_at(trial: &Trial) -> String {
+    let at = format!("at {}", rate_of(trial.rate_qps));
+    trial.cause.as_ref().map_or(at, |cause| cause.evidence.clone())
 }

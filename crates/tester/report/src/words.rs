@@ -12,8 +12,9 @@ use super::clean::printable;
 use super::goals::{may_lose, without};
 use super::held::held;
 use super::interval::{interval, interval_sentence};
-use super::select::deciding_failure;
-use record::number::{NONE, brief_percent, percent, plural, rate, rate_of, seconds, time_of};
+use super::select::{Tally, deciding_failure};
+use record::limits::VOID_SHARE;
+use record::number::{NONE, brief_percent, count, percent, plural, rate, rate_of, seconds, time_of};
 
 /// The server and its version; where it is not ours and states none, its address.
 pub(crate) fn dut_name(results: &Results) -> String {
@@ -172,8 +173,8 @@ fn unchecked_verdict(results: &Results) -> String {
         (None, Some(found)) => interval_sentence(&dut_name(results), results, &found),
         (None, None) => return without_summary(results),
     };
-    if let Some(ended) = ended_by_voids(results) {
-        text += &format!(" {ended}");
+    for said in [ended_by_voids(results), mostly_void(results)].into_iter().flatten() {
+        text += &format!(" {said}");
     }
     if let Some(trial) = results.latency_trial.as_ref().filter(|trial| trial.valid > 0) {
         text += &format!(
@@ -258,6 +259,17 @@ pub(crate) fn ended_by_voids(results: &Results) -> Option<String> {
     let more = ended.len() - named.len();
     let more = (more > 0).then(|| format!("Void trials did so in {} more.", plural(more, "run", "runs")));
     (!ended.is_empty()).then(|| named.into_iter().chain(more).collect::<Vec<_>>().join(" "))
+}
+
+/// That a larger share of the searches' trials was void than may end a search: chance may have selected the
+/// rate. The sentence of an interval counts them by itself.
+fn mostly_void(results: &Results) -> Option<String> {
+    let trials = results.runs.iter().flat_map(|run| &run.trials);
+    let tally = Tally::of(trials);
+    let is_most = tally.void as f64 * 100.0 > tally.total() as f64 * VOID_SHARE.value;
+    (is_most && results.summary.is_some()).then(|| {
+        format!("{} of {} were void.", count(tally.void as u64), plural(tally.total(), "trial", "trials"))
+    })
 }
 
 /// Searches that void trials ended and that are described one by one.

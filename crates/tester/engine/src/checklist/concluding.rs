@@ -20,16 +20,27 @@ fn failed_at_or_below(run: &Run) -> impl Iterator<Item = &Trial> {
     at_or_below(run).filter(|trial| trial.outcome == Outcome::Fail)
 }
 
+/// The trials that bear on the rates found: those of each complete run at its rate or below, and all others
+/// of the record at the lowest of these rates or below, of which the verdict speaks.
+fn concerned(results: &Results) -> impl Iterator<Item = &Trial> {
+    let found = || complete(results).filter(|run| run.qps > 0);
+    let lowest_qps = found().map(|run| run.qps).min().unwrap_or(0);
+    let others = results.runs.iter().filter(|run| !run.complete || run.qps == 0).flat_map(|run| &run.trials);
+    let others = others.chain(&results.latency_trial);
+    let low = move |trial: &&Trial| trial.outcome != Outcome::Void && trial.rate_qps <= lowest_qps;
+    found().flat_map(at_or_below).chain(others.filter(low))
+}
+
 pub(super) fn no_loss(results: &Results) -> Judgement {
     if let Some(goal) = results.settings.goals.first().filter(|goal| goal.loss_pct > 0.0) {
         return not_kept(format!("the first goal allows {} % of the queries to be lost", goal.loss_pct));
     }
-    let runs = || complete(results).filter(|run| run.qps > 0);
-    let all: usize = runs().map(|run| at_or_below(run).count()).sum();
+    let concerned: Vec<&Trial> = concerned(results).collect();
+    let all = concerned.len();
     if all == 0 {
         return open("no run has found a rate");
     }
-    let failed = || runs().flat_map(failed_at_or_below);
+    let failed = || concerned.iter().filter(|trial| trial.outcome == Outcome::Fail);
     match failed().map(|trial| trial.rate_qps).min() {
         None => kept(format!("every one of {all} trials at or below the rates found passed")),
         Some(lowest) => not_kept(format!(

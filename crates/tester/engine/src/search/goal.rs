@@ -1,5 +1,7 @@
 //! Search goals: when the trials at a load make the load a lower or an upper bound (RFC 9971, MLRsearch).
 
+use record::Outcome;
+
 use super::Point;
 
 /// What a search looks for: the highest load at which queries are lost seldom enough.
@@ -124,12 +126,18 @@ struct Sums {
     short_high: f64,
 }
 
+/// The loss by which a trial is classified. No goal allows a failure without a loss: the server failed before
+/// the trial.
+fn loss_ratio(trial: &Point) -> f64 {
+    if trial.outcome == Outcome::Fail && trial.loss_ratio <= 0.0 { 1.0 } else { trial.loss_ratio }
+}
+
 impl Target {
     fn sums<'a>(&self, trials: impl IntoIterator<Item = &'a Point>) -> Sums {
         let mut sums = Sums::default();
         for trial in trials {
             let full = trial.duration_ns >= self.trial_ns;
-            let high = trial.loss_ratio > self.loss_ratio;
+            let high = loss_ratio(trial) > self.loss_ratio;
             *match (full, high) {
                 (true, false) => &mut sums.full_low,
                 (true, true) => &mut sums.full_high,
@@ -172,7 +180,7 @@ impl Target {
         let sums = self.sums(trials.clone());
         let mut full: Vec<&Point> =
             trials.into_iter().filter(|trial| trial.duration_ns >= self.trial_ns).collect();
-        full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
+        full.sort_by(|a, b| loss_ratio(a).total_cmp(&loss_ratio(b)));
         let whole = (sums.full_low + sums.full_high).max(self.sum_ns as f64);
         let mut remaining = whole * (1.0 - self.exceed_ratio);
         let mut quantile_loss_ratio = None;
@@ -180,18 +188,17 @@ impl Target {
             if quantile_loss_ratio.is_some() && remaining <= 0.0 {
                 break;
             }
-            quantile_loss_ratio = Some(trial.loss_ratio);
+            quantile_loss_ratio = Some(loss_ratio(trial));
             remaining -= trial.duration_ns as f64;
         }
-        let loss_ratio = if remaining > 0.0 { 1.0 } else { quantile_loss_ratio.unwrap_or(1.0) };
-        rate_qps as f64 * (1.0 - loss_ratio)
+        let of_quantile = if remaining > 0.0 { 1.0 } else { quantile_loss_ratio.unwrap_or(1.0) };
+        rate_qps as f64 * (1.0 - of_quantile)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::Outcome;
 
     fn trials(of: &[(u64, f64)]) -> Vec<Point> {
         let point = |&(seconds, loss_ratio): &(u64, f64)| Point {
@@ -235,6 +242,13 @@ mod tests {
         assert_eq!(class(goal, &many(10, 10)), Class::Undecided);
         assert_eq!(class(goal, &many(11, 10)), Class::Lower);
         assert_eq!(class(goal, &many(10, 11)), Class::Upper);
+    }
+
+    #[test]
+    fn a_failure_without_a_loss_is_allowed_by_no_goal() {
+        let failed = Point { outcome: Outcome::Fail, ..trials(&[(1, 0.0)])[0] };
+        let goal = Goal { sum_ns: SECOND_NS, exceed_ratio: 0.0, ..Goal::csit(0.5)[1] };
+        assert_eq!(goal.targets().last().unwrap().classify(&[failed]), Class::Upper);
     }
 
     #[test]

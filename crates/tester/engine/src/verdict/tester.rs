@@ -119,18 +119,31 @@ pub(super) fn own_sockets(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding
     let text = || format!("the Tester dropped {drops} {what} at its own sockets");
     // Packets of a connection are sent again: it matters where that took too long.
     let matters = !by_connections || evidence.failed() > 0;
-    (drops > 0 && matters).then(|| own_loss(Cause::TesterReceive, text()))
+    (drops > 0 && matters && may_be_all(evidence, drops)).then(|| own_loss(Cause::TesterReceive, text()))
+}
+
+/// So many datagrams at most are one entry of a queue, and one drop, where they are received joined
+/// (`UDP_MAX_SEGMENTS` of Linux).
+const JOINED_MAX: u64 = 128;
+
+/// Whether the Tester's drops may be all of the failures. If more queries failed than answers can have been
+/// dropped, the server lost some in any case, and the trial is judged by the other rules. By connections a
+/// lost packet may delay any number of answers.
+fn may_be_all(evidence: &Evidence<'_>, drops: u64) -> bool {
+    evidence.trial.connections.is_some() || evidence.failed() <= drops.saturating_mul(JOINED_MAX)
 }
 
 pub(super) fn wrong_queue(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let answers = evidence.circumstances.own.wrong_queue;
     let text = || format!("{answers} answers came to queues that the Tester does not read");
-    (evidence.trial.lost > 0 && answers > 0).then(|| own_loss(Cause::TesterReceive, text()))
+    (evidence.trial.lost > 0 && answers > 0 && may_be_all(evidence, answers))
+        .then(|| own_loss(Cause::TesterReceive, text()))
 }
 
 /// The device has other traffic too: what it drops matters when a query is missing.
 pub(super) fn own_device(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let drops = evidence.circumstances.own.device_drops;
     let text = || format!("the Tester's own device dropped {drops} packets");
-    (evidence.trial.lost > 0 && drops > 0).then(|| own_loss(Cause::Kernel, text()))
+    (evidence.trial.lost > 0 && drops > 0 && may_be_all(evidence, drops))
+        .then(|| own_loss(Cause::Kernel, text()))
 }

@@ -185,6 +185,21 @@ fn every_limit_that_is_a_share_of_the_timeout_follows_it() {
     assert_eq!(followers, shares.len());
 }
 
+/// Joined answers are dropped together, 128 at most.
+#[test]
+fn a_drop_excuses_no_more_failures_than_it_can_have_made() {
+    for faults in [
+        OwnFaults { socket_drops: 2, ..OwnFaults::default() },
+        OwnFaults { device_drops: 2, ..OwnFaults::default() },
+        OwnFaults { wrong_queue: 2, ..OwnFaults::default() },
+    ] {
+        for (lost, outcome) in [(256, Outcome::Void), (257, Outcome::Fail)] {
+            let trial = concluded(&lossy(1000..1000 + lost), &own(faults.clone()));
+            assert_eq!(trial.outcome, outcome, "{lost} lost, {faults:?}");
+        }
+    }
+}
+
 #[test]
 fn drops_of_the_own_device_void_a_trial_that_misses_answers() {
     let mut counted = perfect();
@@ -518,7 +533,7 @@ fn the_first_rule_with_evidence_wins() {
     let mut counted = perfect();
     counted.1.valid -= 300;
     let receive =
-        Circumstances { own: OwnFaults { socket_drops: 1, ..OwnFaults::default() }, ..seen(dropped.clone()) };
+        Circumstances { own: OwnFaults { socket_drops: 3, ..OwnFaults::default() }, ..seen(dropped.clone()) };
     assert_eq!(cause(&concluded(&counted, &receive)), Cause::TesterReceive);
     counted.1.sent -= 7;
     let unsent = concluded(&counted, &seen(dropped));
