@@ -24,8 +24,9 @@ FORGED_PACKETS ?= 2000000
     attack-lab profile build bpf demo-nat64 static static-test package package-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
-# Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'. The profile `first` needs
-# a third less time than a release; dns64d takes about 2 % more processor time for a miss (docs/decisions/0069).
+# Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'. The profile `first`
+# needs a third less time than a release; dns64d takes about 2 % more processor time for a miss
+# (docs/decisions/0069).
 bench:
 	$(CARGO) build --profile first --bins
 	$(TARGET)/first/sextant bench $(BENCH_ARGS)
