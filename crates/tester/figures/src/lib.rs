@@ -12,6 +12,7 @@ pub mod dns64;
 mod document;
 mod goals;
 mod origin;
+pub mod promises;
 mod sample;
 pub mod tester;
 

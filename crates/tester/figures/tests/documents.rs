@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use figures::{attacks, auth, dns64, fill, json_text, tester};
+use figures::{attacks, auth, dns64, fill, json_text, promises, tester};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -60,5 +60,13 @@ fn attacks_show_their_record() {
     check::<attacks::Record>(
         "docs/performance/attacks.json",
         &[("docs/performance/attacks.md", attacks::block)],
+    );
+}
+
+#[test]
+fn promises_show_their_record() {
+    check::<promises::Record>(
+        "docs/performance/promises.json",
+        &[("docs/performance/promises.md", promises::block)],
     );
 }
