@@ -20,6 +20,7 @@ mod replay;
 mod requests;
 mod running;
 mod selftest;
+mod terminal;
 mod transports;
 mod trial;
 mod two_hosts;

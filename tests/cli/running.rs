@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// How long anything here may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The place of certificates: those of tests are not those of whoever runs them.
+pub const STATE_HOME: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/state");
+
 /// Lets one measurement run at a time: two would disturb each other.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -18,8 +21,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// The instrument, ready to be given options.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sextant"));
-    // Certificates of tests are not those of whoever runs them.
-    command.env("XDG_STATE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"));
+    command.env("XDG_STATE_HOME", STATE_HOME);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
