@@ -9,6 +9,8 @@ pub(crate) enum Reached {
     No,
     /// Reached here, and missed by another method.
     HereOnly,
+    /// It was measured under conditions that do not compare.
+    Unequal,
     /// It was not measured.
     Open,
 }
@@ -23,6 +25,7 @@ impl Reached {
             Self::Yes => "reached",
             Self::No => "missed",
             Self::HereOnly => "reached here, missed by the other method",
+            Self::Unequal => "not decided",
             Self::Open => "-",
         }
     }

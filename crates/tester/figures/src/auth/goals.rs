@@ -25,7 +25,7 @@ pub(super) fn goals(record: &Record) -> Vec<Goal> {
 
 /// How many times as fast a server is as another. The ratio is the lowest of those with the same generator
 /// and as many names: what favours joined packets or a small zone is the client's gift. Without such a pair
-/// it is that of both at their best.
+/// it is that of both at their best, which decides nothing.
 fn quotient(rows: &[Rates], (goal, io, theirs, least): &(&str, &str, &str, f64)) -> Goal {
     let ours = ours(io);
     let by = |name: &str| -> Vec<&Rates> {
@@ -50,7 +50,8 @@ fn quotient(rows: &[Rates], (goal, io, theirs, least): &(&str, &str, &str, f64))
         thousands(pair.0),
         thousands(pair.1)
     );
-    Goal::new(goal, text, Reached::if_true(times(pair) >= *least))
+    let reached = if lowest.is_some() { Reached::if_true(times(pair) >= *least) } else { Reached::Unequal };
+    Goal::new(goal, text, reached)
 }
 
 fn best<'r>(rows: &[&'r Rates]) -> Option<&'r Rates> {
@@ -107,7 +108,7 @@ mod tests {
             rates("Knot, AF_XDP", "kernel", 21, 500.0),
         ];
         let goal = quotient(&rows, &QUOTIENTS[2]);
-        assert_eq!(goal.reached, Reached::Yes);
+        assert_eq!(goal.reached, Reached::Unequal);
         assert!(goal.here.contains("unequal names: 2^24 and 2^21"), "{}", goal.here);
         rows.push(rates("sextant auth --io xdp", "gso", 16, 700.0));
         rows.push(rates("Knot, AF_XDP", "gso", 16, 450.0));
