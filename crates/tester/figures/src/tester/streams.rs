@@ -160,6 +160,11 @@ pub(super) fn goals(streams: Option<&Streams>) -> Vec<Goal> {
         quotient("DoH: at least 1.5 x dnsperf's answers for a processor", standing, ("doh", DNSPERF, 1.5)),
         quotient("DoQ: at least kxdpgun's answers for a processor", standing, ("doq", KXDPGUN_QUIC, 1.0)),
         quotient(
+            "new TCP connections: at least 1.5 x dnsperf's for a processor",
+            handshakes,
+            ("tcp", DNSPERF, 1.5),
+        ),
+        quotient(
             "new TLS connections: at least 1.5 x dnsperf's for a processor",
             handshakes,
             ("dot", DNSPERF, 1.5),
