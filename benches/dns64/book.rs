@@ -27,6 +27,10 @@ pub const LOADS_PCT: [u8; 3] = [10, 50, 90];
 pub enum Figure {
     /// The rate of RFC 8219 in q/s, with so many cores.
     Rate(usize),
+    /// How long the last answers took at that rate, in s, with so many cores.
+    Drain(usize),
+    /// The rate at which the server kept up with the queries then, in q/s, with so many cores.
+    KeptUp(usize),
     /// Valid answers per second in a closed loop, with so many cores.
     Most(usize, Cell),
     /// Processor time of its process for each answer then, in µs.
@@ -94,7 +98,10 @@ impl Book {
     fn rates(&self, name: &str, cores: usize) -> Rates {
         let figures = [Figure::Rate(cores), Figure::Most(cores, MISSES), Figure::Most(cores, HITS)];
         let [rfc8219_qps, misses_qps, hits_qps] = figures.map(|figure| self.values(name, figure));
-        Rates { rfc8219_qps, misses_qps, hits_qps, steal_pct: self.steal(name, &figures) }
+        let drain_s = self.values(name, Figure::Drain(cores));
+        let kept_up_qps = self.values(name, Figure::KeptUp(cores));
+        let steal_pct = self.steal(name, &figures);
+        Rates { rfc8219_qps, drain_s, kept_up_qps, misses_qps, hits_qps, steal_pct }
     }
 
     fn costs(&self, name: &str) -> Costs {

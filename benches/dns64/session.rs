@@ -8,6 +8,7 @@ use engine::search::{Mode, Next, Point, SearchSpec, TrialInput, bracket, next};
 use figures::dns64::SHARES_PCT;
 use lab::observe::ProcessCounters;
 use lab::peers::Server;
+use record::Outcome;
 use record::limits::VOIDS_IN_A_ROW;
 
 use crate::book::{Book, Cell, Figure, HITS, LOADS_PCT, MISSES};
@@ -113,12 +114,14 @@ impl Session<'_> {
             trial_ns: self.options.search.as_nanos() as u64,
         };
         let (mut history, mut steal_pct) = (Vec::<Point>::new(), 0.0f64);
+        let mut drains_s = Vec::new();
         let began = Instant::now();
         let found = loop {
             match next(&spec, &history) {
                 Next::Try(TrialInput { rate_qps: qps, .. }) if began.elapsed() < SEARCH_MAX => {
                     let told = self.ask(MISSES, Some(qps), self.options.search)?;
                     history.push(told.point);
+                    drains_s.push(told.drain_s);
                     steal_pct = steal_pct.max(told.steal_pct);
                 }
                 // A rate that void trials ended at is no figure of the server.
@@ -131,10 +134,23 @@ impl Session<'_> {
         };
         if let Some(qps) = found {
             self.note(Figure::Rate(self.cores), qps as f64, steal_pct);
+            let passed = |point: &Point| point.rate_qps == qps && point.outcome == Outcome::Pass;
+            let at_rate = history.iter().zip(&drains_s).filter(|(point, _)| passed(point));
+            self.kept_up(qps, at_rate.map(|(_, drain_s)| *drain_s).fold(0.0, f64::max), steal_pct);
         }
         let text = found.map_or("not found: too many void trials".into(), |qps| format!("{qps} q/s"));
         eprintln!("  RFC 8219 rate: {text} ({} trials), steal at most {steal_pct:.1} %", history.len());
         Ok(found.unwrap_or(bracket(&spec, &history).passed_qps))
+    }
+
+    /// Corrects the rate found by what the server had not answered at the end of a trial: it answered the
+    /// queries of the time T within T and the time that the last answers took.
+    fn kept_up(&mut self, rate_qps: u64, drain_s: f64, steal_pct: f64) {
+        let trial_s = self.options.search.as_secs_f64();
+        let kept_up_qps = rate_qps as f64 * trial_s / (trial_s + drain_s);
+        self.note(Figure::Drain(self.cores), drain_s, steal_pct);
+        self.note(Figure::KeptUp(self.cores), kept_up_qps, steal_pct);
+        eprintln!("  the last answers took {drain_s:.3} s: kept up with {kept_up_qps:.0} q/s");
     }
 
     fn latencies(&mut self, rate_qps: u64) -> io::Result<()> {

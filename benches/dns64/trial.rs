@@ -47,6 +47,8 @@ pub struct Told {
     /// Latency from the scheduled instant at the 50th, 99th and 99.9th percentile of the valid answers, in
     /// µs.
     pub latency_us: [f64; 3],
+    /// How long after the end of the schedule the last answer came at most, in seconds.
+    pub drain_s: f64,
     /// Memory of the server at its end, in MiB.
     pub memory_mib: f64,
     /// What the hypervisor took of a processor meanwhile, in percent.
@@ -102,6 +104,7 @@ impl Ask {
             cpu_us: seen.dut_cpu_us_per_answer.unwrap_or(0.0),
             core_us: busy_ns as f64 / 1e3 / valid.max(1) as f64,
             latency_us: [0.5, 0.99, 0.999].map(|share| latency.value_at_quantile(share) as f64 / 1e3),
+            drain_s: report::drain_s(trial),
             memory_mib: seen.dut_memory_octets.unwrap_or(0) as f64 / f64::from(1 << 20),
             steal_pct: seen.steal_pct.unwrap_or(0.0),
         })

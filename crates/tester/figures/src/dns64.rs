@@ -75,6 +75,14 @@ pub struct Server {
 pub struct Rates {
     /// The rate of RFC 8219 in q/s.
     pub rfc8219_qps: Sample,
+    /// How long after the end of the schedule the last answers came at that rate, in seconds; absent in older
+    /// records.
+    #[serde(default, skip_serializing_if = "Sample::is_empty")]
+    pub drain_s: Sample,
+    /// The rate of RFC 8219 times T / (T + d), where T is the length of the trials and d is
+    /// [`Rates::drain_s`]: what the server kept up with, in q/s; absent in older records.
+    #[serde(default, skip_serializing_if = "Sample::is_empty")]
+    pub kept_up_qps: Sample,
     /// Valid answers per second in a closed loop, of names that are not cached.
     pub misses_qps: Sample,
     /// The same of cached names.
@@ -167,7 +175,7 @@ pub struct SecondMethod {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quotient {
-    /// dns64d's rate of RFC 8219, by the other's.
+    /// dns64d's rate of RFC 8219, by the other's; of the rates kept up where both are known.
     #[default]
     Rate,
     /// The other's processor time for a miss, by dns64d's.
@@ -186,10 +194,18 @@ impl Record {
     pub fn times(&self, quotient: Quotient, name: &str) -> Option<f64> {
         let (ours, theirs) = (self.server(OURS)?, self.server(name)?);
         match quotient {
-            Quotient::Rate => ours.one_core.rfc8219_qps.times(&theirs.one_core.rfc8219_qps),
+            Quotient::Rate => ours.one_core.rate_times(&theirs.one_core),
             Quotient::Miss => theirs.costs.miss_us.times(&ours.costs.miss_us),
             Quotient::Hit => theirs.costs.hit_us.times(&ours.costs.hit_us),
         }
+    }
+}
+
+impl Rates {
+    /// The rate as a multiple of another server's: of the rates kept up where both are known.
+    fn rate_times(&self, of: &Self) -> Option<f64> {
+        let kept_up = self.kept_up_qps.times(&of.kept_up_qps);
+        kept_up.or_else(|| self.rfc8219_qps.times(&of.rfc8219_qps))
     }
 }
 

@@ -27,9 +27,9 @@ pub fn inflation(results: &Results, rate_qps: u64) -> Option<Inflation> {
     known.filter(|found| found.pct.is_finite()).max_by(|a, b| a.pct.total_cmp(&b.pct))
 }
 
-/// How long after the end of its schedule the last answer to a trial that passed came at most: by the slowest
+/// How long after the end of its schedule the last answer of a trial came at most, in seconds: by the slowest
 /// answer to a query of each second, or of the whole trial where the seconds were not looked at.
-fn drain_s(trial: &Trial) -> f64 {
+pub fn drain_s(trial: &Trial) -> f64 {
     let slowest_s = |ns: u64| ns as f64 / 1e9;
     if trial.answers.is_empty() || trial.answers.len() != trial.series.len() {
         return slowest_s(trial.latency_ns.max);

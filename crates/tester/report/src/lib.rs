@@ -34,7 +34,7 @@ mod trial_text;
 mod words;
 mod write;
 
-pub use bounds::{Inflation, inflation};
+pub use bounds::{Inflation, drain_s, inflation};
 pub use clean::one_line;
 pub use csv::trials_csv;
 pub use figures::{search_pictures, svg_figures};

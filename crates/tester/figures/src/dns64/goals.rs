@@ -96,8 +96,8 @@ fn lowest_p999(record: &Record) -> Goal {
 
 fn with_xdp(record: &Record) -> Goal {
     const GOAL: &str = "AF_XDP: a rate of at least 2 x that over sockets";
-    let rate = |name: &str| Some(&record.server(name)?.one_core.rfc8219_qps);
-    match rate(WITH_XDP).zip(rate(OURS)).and_then(|(xdp, sockets)| xdp.times(sockets)) {
+    let rates = |name: &str| Some(&record.server(name)?.one_core);
+    match rates(WITH_XDP).zip(rates(OURS)).and_then(|(xdp, sockets)| xdp.rate_times(sockets)) {
         Some(times) => Goal::new(GOAL, format!("{times:.2}"), Reached::if_true(times >= XDP_TIMES_MIN)),
         None => Goal::not_measured(GOAL),
     }
@@ -115,6 +115,16 @@ mod tests {
 
     fn rate_goal(record: &Record) -> Reached {
         quotient(record, &QUOTIENTS[0]).reached
+    }
+
+    #[test]
+    fn what_was_kept_up_with_decides_where_it_is_known() {
+        let mut servers = vec![server(OURS, 50.0), server("unbound", 20.0)];
+        assert_eq!(rate_goal(&Record { servers: servers.clone(), ..Record::default() }), Reached::No);
+        servers[1].one_core.kept_up_qps = vec![10.0].into();
+        assert_eq!(rate_goal(&Record { servers: servers.clone(), ..Record::default() }), Reached::No);
+        servers[0].one_core.kept_up_qps = vec![45.0].into();
+        assert_eq!(rate_goal(&Record { servers, ..Record::default() }), Reached::Yes);
     }
 
     #[test]

@@ -8,8 +8,13 @@ use crate::goals::section;
 use crate::origin::versions;
 use crate::sample::{legend, table};
 
-const RATES: [&str; 4] =
-    ["server", "RFC 8219 rate, 1000 q/s", "misses, closed loop, 1000 q/s", "hits, closed loop, 1000 q/s"];
+const RATES: [&str; 5] = [
+    "server",
+    "RFC 8219 rate, 1000 q/s",
+    "kept up, 1000 q/s",
+    "misses, closed loop, 1000 q/s",
+    "hits, closed loop, 1000 q/s",
+];
 const COSTS: [&str; 6] = [
     "server",
     "a miss at 50 % of its rate, µs",
@@ -45,6 +50,7 @@ pub fn readme(record: &Record) -> String {
     let head = [
         "server",
         "RFC 8219 rate, 1000 q/s",
+        "kept up, 1000 q/s",
         "processor time of a miss, µs",
         "of a hit, µs",
         "memory before the first query, MiB",
@@ -53,6 +59,7 @@ pub fn readme(record: &Record) -> String {
         vec![
             format!("{} {}", server.name, server.version),
             server.one_core.rfc8219_qps.thousands(),
+            server.one_core.kept_up_qps.thousands(),
             server.costs.miss_us.decimals(1),
             server.costs.hit_us.decimals(1),
             server.sizes.empty_mib.decimals(0),
@@ -130,8 +137,9 @@ fn ratio(sample: &Sample, ours: Option<&Sample>) -> String {
 
 fn rates<'r>(record: &'r Record, of: impl Fn(&'r Server) -> Option<&'r Rates>) -> String {
     compared(record, &RATES, |server| {
-        let Rates { rfc8219_qps, misses_qps, hits_qps, steal_pct } = of(server)?;
-        Some(([rfc8219_qps, misses_qps, hits_qps].map(|rate| (rate, rate.thousands())).to_vec(), steal_pct))
+        let Rates { rfc8219_qps, kept_up_qps, misses_qps, hits_qps, steal_pct, .. } = of(server)?;
+        let rates = [rfc8219_qps, kept_up_qps, misses_qps, hits_qps];
+        Some((rates.map(|rate| (rate, rate.thousands())).to_vec(), steal_pct))
     })
 }
 
