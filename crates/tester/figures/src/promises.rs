@@ -46,8 +46,8 @@ pub struct Promise {
     pub cause: String,
 }
 
-/// The rendered block of `docs/performance/promises.md`: the table, and what is known of every promise that is
-/// not kept.
+/// The rendered block of `docs/performance/promises.md`: the table, and what is known of every promise that
+/// is not kept.
 pub fn block(record: &Record) -> String {
     if record.rows.is_empty() {
         return "Nothing was measured yet.\n".to_owned();
