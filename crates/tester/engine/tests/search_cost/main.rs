@@ -100,7 +100,29 @@ fn of_a_steady_server() {
 /// A pause so long that its backlog overflows at the capacity comes every 100 s.
 #[test]
 fn of_a_server_that_seldom_pauses() {
-    insta::assert_snapshot!(table(Pauses { every_s: 100.0, mean_s: 0.05 }));
+    let table = table(Pauses { every_s: 100.0, mean_s: 0.05 });
+    let document = include_str!("../../../../../docs/compare.md");
+    let (_, rows) = document.split_once("| Search | Trials | Seconds | P5 | Median |\n").unwrap();
+    let shown: Vec<&str> = rows.lines().skip(1).take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(shown, in_the_document(&table), "docs/compare.md shows this table");
+    insta::assert_snapshot!(table);
+}
+
+/// The rows of a table that stand for a whole search, as docs/compare.md shows them.
+fn in_the_document(table: &str) -> Vec<String> {
+    let row = |line: &str| {
+        let (label, figures) = line.split_at(28);
+        let figures: Vec<&str> = figures.split_whitespace().collect();
+        // Of a search with several goals, the rows after the first have no cost.
+        let &[trials, seconds, p5, median, _, _] = figures.as_slice() else { return None };
+        let words: Vec<String> =
+            label.trim_end().trim_end_matches(", 0 %").split(' ').map(|word| format!("`{word}`")).collect();
+        let width = if label.starts_with("rfc8219") { ", width 0.5 %" } else { "" };
+        let label = format!("{}{width}", words.join(", "));
+        let [p5, median] = [p5, median].map(|rate| record::number::count(rate.parse().unwrap()));
+        Some(format!("| {label} | {trials} | {seconds} | {p5} | {median} |"))
+    };
+    table.lines().skip(1).filter_map(row).collect()
 }
 
 /// Pauses of 10 ms on average every 3 s: near the capacity whether a trial of 60 s passes is a matter of
