@@ -55,6 +55,32 @@ fn the_packages_install_run_answer_and_leave_nothing() {
 }
 
 #[test]
+fn systemd_finds_nothing_to_say_about_the_units() {
+    if !testing::has_program("systemd-analyze", "systemd") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["verify".into(), "--man=no".into()];
+    for place in ["dist", "debian"] {
+        for path in fs::read_dir(in_repository(place)).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.extension().is_some_and(|extension| extension == "service" || extension == "socket") {
+                // systemd looks whether the program is there.
+                let unit = fs::read_to_string(&path).unwrap();
+                let unit = unit.replace("/usr/sbin/dns64d", env!("CARGO_BIN_EXE_dns64d"));
+                let copy = directory.path().join(path.file_name().unwrap());
+                fs::write(&copy, unit).unwrap();
+                arguments.push(copy.into_os_string());
+            }
+        }
+    }
+    assert_eq!(arguments.len(), 4, "{arguments:?}");
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+    let verified = run("systemd-analyze", &arguments);
+    // It ends with 0 where it ignores a line.
+    assert!(verified.status.success() && words(&verified).is_empty(), "{}", words(&verified));
+}
+
+#[test]
 fn the_package_has_the_version_of_the_programs() {
     let changelog = fs::read_to_string(in_repository("debian/changelog")).unwrap();
     let expected = format!("sextant ({}) ", env!("CARGO_PKG_VERSION"));
