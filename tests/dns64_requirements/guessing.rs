@@ -18,6 +18,12 @@ const FALSE: &str = "203.0.113.66";
 
 /// Forged packets of the test; `FORGED_PACKETS` sets another number.
 const PACKETS: u64 = 400_000;
+/// The upstream server's address and dns64d's own are of this test alone: forged packets to any port must not
+/// meet the sockets of other tests.
+const SERVER: &str = "127.0.0.2:0";
+const ASKS_FROM: &str = "127.0.0.3";
+/// The zone of its questions: a stray packet names its origin.
+const ZONE: &str = "guessing-test-forger.example";
 /// The forger ends then, however few it has sent.
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -51,7 +57,7 @@ struct Stage {
 impl Stage {
     fn set() -> Self {
         let (udp, tcp) = loop {
-            let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let udp = UdpSocket::bind(SERVER).unwrap();
             if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()) {
                 break (udp, tcp);
             }
@@ -103,7 +109,7 @@ impl Stage {
                 let known = learnt.get(at).filter(|_| number % 2 == 0);
                 let port = known.copied().unwrap_or_else(|| draw().max(1024));
                 octets[..2].copy_from_slice(&draw().to_be_bytes());
-                let _ = self.udp.send_to(&octets, ("127.0.0.1", port));
+                let _ = self.udp.send_to(&octets, (ASKS_FROM, port));
             }
             sent.fetch_add(512, Ordering::Relaxed);
         }
@@ -128,16 +134,17 @@ fn attack_a_forger_at_the_full_rate_does_not_hit() {
     let wanted = std::env::var("FORGED_PACKETS").map_or(PACKETS, |text| text.parse().unwrap());
     let stage = Arc::new(Stage::set());
     // Names are not spelled at random: the forger has to guess port and ID alone.
-    let config =
-        config_text(&[stage.address], "upstream.case_randomization = false\nupstream.timeout_ms = 300");
-    let server = Server::start(&config);
-    let plan = Mutex::new(("0.example A".to_owned(), Vec::new()));
+    let keys = format!(
+        "upstream.case_randomization = false\nupstream.timeout_ms = 300\nupstream.source = ['{ASKS_FROM}']"
+    );
+    let server = Server::start(&config_text(&[stage.address], &keys));
+    let plan = Mutex::new((format!("0.{ZONE} A"), Vec::new()));
     let (sent, end) = (AtomicU64::new(0), AtomicBool::new(false));
     let (mut asked, began) = (0, Instant::now());
     std::thread::scope(|scope| {
         scope.spawn(|| stage.forge(&plan, &sent, &end));
         while sent.load(Ordering::Relaxed) < wanted && began.elapsed() < LONGEST {
-            let words = format!("{asked}.example A");
+            let words = format!("{asked}.{ZONE} A");
             *plan.lock().unwrap_or_else(PoisonError::into_inner) = (words.clone(), stage.ports());
             let said = server.ask(&words).records();
             if said.iter().any(|record| record.contains(FALSE)) {
