@@ -1,15 +1,16 @@
-//! The attackers: threads on the processor of all others, behind everybody else there.
+//! The attackers: threads on the processor of all others. The client is before them there, and rests most of
+//! the time. Attackers with a pace of their own are before the floods, which take all that is left.
 
 use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use figures::attacks::Attacker;
 use lab::network::Role;
 
 use crate::site::Site;
+use crate::stage::{Question, Seen};
 
 /// What an attacker does until [`Turn::goes_on`] says no.
 pub type Attack = fn(&Turn<'_>) -> io::Result<()>;
@@ -22,14 +23,22 @@ pub struct Post {
     pub from: Role,
     /// What is counted.
     pub unit: &'static str,
+    /// So many each second make it an attack; 0 where nobody asks.
+    pub least_per_s: f64,
+    /// It keeps no pace: it takes all the processor that others leave.
+    pub is_flood: bool,
     /// What it does.
     pub attack: Attack,
 }
 
 /// What attackers know in common.
 pub struct Shared {
-    /// The name that is asked while answers to it are forged.
-    pub question: Mutex<String>,
+    /// What is asked while answers to it are forged.
+    question: Mutex<Question>,
+    /// What comes to the servers in whose names the forger answers.
+    pub seen: Arc<Seen>,
+    /// Packets of the forger that met an open query over UDP.
+    pub met: AtomicU64,
     /// Forged answers that dns64d took.
     pub taken: AtomicU64,
     /// Questions for the forger that were answered.
@@ -44,9 +53,11 @@ pub struct Shared {
 
 impl Shared {
     /// For attacks of at most this length.
-    pub fn new(pid: u32, longest: Duration) -> Self {
+    pub fn new(pid: u32, seen: Arc<Seen>, longest: Duration) -> Self {
         Self {
-            question: Mutex::new(format!("0.{}", crate::site::VICTIM)),
+            question: Mutex::new(seen.question(0)),
+            seen,
+            met: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             pid,
@@ -55,9 +66,14 @@ impl Shared {
         }
     }
 
-    /// The name that is asked now.
-    pub fn question(&self) -> String {
+    /// What is asked now.
+    pub fn question(&self) -> Question {
         self.question.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets what is asked now.
+    pub fn ask(&self, question: &Question) {
+        self.question.lock().unwrap_or_else(PoisonError::into_inner).clone_from(question);
     }
 }
 
@@ -125,7 +141,9 @@ pub fn attack<T>(
     })?;
     let done = |(post, count): (&Post, AtomicU64)| {
         let count = count.into_inner();
-        Attacker { what: post.what.into(), unit: post.unit.into(), count, per_s: count as f64 / elapsed_s }
+        let per_s = count as f64 / elapsed_s;
+        let (what, unit) = (post.what.into(), post.unit.into());
+        Attacker { what, unit, count, per_s, least_per_s: post.least_per_s }
     };
     Ok((posts.iter().zip(counts).map(done).collect(), returned))
 }
@@ -134,6 +152,8 @@ pub fn attack<T>(
 fn begin(site: &Site, post: &Post, turn: &Turn<'_>) -> io::Result<()> {
     sys::netns::enter(&site.namespace(post.from))?;
     sys::cpu::pin(site.other_cpu())?;
-    sys::cpu::give_way();
+    if post.is_flood {
+        sys::cpu::give_way();
+    }
     (post.attack)(turn)
 }

