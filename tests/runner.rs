@@ -1,5 +1,5 @@
 //! `tests/run` with a cargo that is played by the test: what is run again, what fails, what is listed at the
-//! end.
+//! end; and `tests/attacks`, which prints before and after of each attack.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -40,13 +40,19 @@ fn write(directory: &Path, name: &str, text: &str) {
     fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Runs the script with a cargo that says these things one after the other. It fails where it says FAILED.
+/// A document of attacks with one row.
+const ATTACKS: &str = "## Guessing\n\n| Attack | What dns64d does | Test | Before | After |\n|---|---|---|---|---|\n\
+                       | Ports are learnt | they are new | `property`, review | 64 | 1,000 |\n\n\
+                       | Others | a | b | c | d |\n";
+
+/// Runs `tests/run --workspace` with a cargo that says these things one after the other. It fails where it
+/// says FAILED.
 fn run(says: &[String], more: &str) -> Output {
-    run_with(says, more, false)
+    run_script("run", &["--workspace"], says, more, false)
 }
 
-/// The same with or without `SEXTANT_REQUIRE=1`.
-fn run_with(says: &[String], more: &str, required: bool) -> Output {
+/// Runs a script of `tests` with these arguments, with or without `SEXTANT_REQUIRE=1`.
+fn run_script(script: &str, arguments: &[&str], says: &[String], more: &str, required: bool) -> Output {
     // A program that a thread still writes cannot be started, and whatever another thread starts meanwhile
     // holds the file open, too.
     static ALONE: Mutex<()> = Mutex::new(());
@@ -54,6 +60,8 @@ fn run_with(says: &[String], more: &str, required: bool) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     write(here, "tests/run", include_str!("run"));
+    write(here, "tests/attacks", include_str!("attacks"));
+    write(here, "docs/security.md", ATTACKS);
     write(here, "tests/timing.txt", "# comment\n\none::bench\none::gone\n");
     write(
         here,
@@ -71,8 +79,8 @@ fn run_with(says: &[String], more: &str, required: bool) -> Output {
     // The wait for a quiet machine is no part of this.
     write(here, "bin/sleep", "#!/bin/sh\n");
     let path = format!("{}:{}", here.join("bin").display(), std::env::var("PATH").unwrap());
-    let mut script = Command::new(here.join("tests/run"));
-    script.arg("--workspace").env("PATH", path).current_dir(here).stdin(Stdio::null());
+    let mut script = Command::new(here.join("tests").join(script));
+    script.args(arguments).env("PATH", path).current_dir(here).stdin(Stdio::null());
     let output = script.env("SEXTANT_REQUIRE", if required { "1" } else { "0" }).output().unwrap();
     assert_eq!(fs::read_to_string(here.join("calls")).unwrap().lines().count(), says.len(), "{output:?}");
     output
@@ -144,7 +152,7 @@ fn many_skips_for_a_busy_machine_are_a_failure_where_everything_is_required() {
         )
     };
     for (tests, required, passes) in [(12, true, true), (13, true, false), (13, false, true)] {
-        let output = run_with(&[told(true, true)], &skips(tests), required);
+        let output = run_script("run", &["--workspace"], &[told(true, true)], &skips(tests), required);
         assert_eq!(output.status.success(), passes, "{tests} {required}: {output:?}");
     }
 }
@@ -155,4 +163,18 @@ fn new_counter_examples_are_printed() {
                 echo 'cc 12 # shrinks to n = 3' >> crates/x/proptest-regressions/a.txt";
     let words = last_words(&run(&[told(false, true)], kept));
     assert!(words.contains("./crates/x/proptest-regressions/a.txt:cc 12 # shrinks to n = 3\n"), "{words}");
+}
+
+#[test]
+fn attacks_are_told_with_before_and_after() {
+    let asked = "[ \"$*\" = 'test --no-fail-fast --workspace -- attack property' ] || exit 9";
+    let output = run_script("attacks", &[], &[told(true, true)], asked, false);
+    let words = String::from_utf8_lossy(&output.stdout);
+    let row = "Guessing: Ports are learnt\n  before: 64\n  after:  1,000\n  passed: property\n";
+    assert!(output.status.success() && words.ends_with(row), "{output:?}");
+    let output = run_script("attacks", &[], &[told(false, true)], asked, false);
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && words.ends_with("  failed: property\n"), "{output:?}");
+    let output = run_script("attacks", &[], &["nothing was run\n".into()], asked, false);
+    assert!(!output.status.success() && last_words(&output).contains("not there"), "{output:?}");
 }
