@@ -107,8 +107,8 @@ impl Session<'_> {
     fn search(&mut self, most_qps: f64) -> io::Result<u64> {
         let mut spec = SearchSpec {
             mode: Mode::Verify,
-            low_qps: ((most_qps * RANGE.0) as u64).max(10),
-            high_qps: ((most_qps * RANGE.1) as u64).max(20),
+            low: ((most_qps * RANGE.0) as u64).max(10),
+            high: ((most_qps * RANGE.1) as u64).max(20),
             width_pct: self.options.width_pct,
             voids_max: VOIDS_IN_A_ROW.value as u32,
             trial_ns: self.options.search.as_nanos() as u64,
@@ -118,17 +118,17 @@ impl Session<'_> {
         let began = Instant::now();
         let found = loop {
             match next(&spec, &history) {
-                Next::Try(TrialInput { rate_qps: qps, .. }) if began.elapsed() < SEARCH_MAX => {
+                Next::Try(TrialInput { load: qps, .. }) if began.elapsed() < SEARCH_MAX => {
                     let told = self.ask(MISSES, Some(qps), self.options.search)?;
                     history.push(told.point);
                     drains_s.push(told.drain_s);
                     steal_pct = steal_pct.max(told.steal_pct);
                 }
                 // A rate that void trials ended at is no figure of the server.
-                Next::Found(found) if found.ended_by_voids_qps.is_some() => break None,
+                Next::Found(found) if found.ended_by_voids.is_some() => break None,
                 // An open loop may get more than a closed one: nothing above has been refused yet.
-                Next::Found(found) if found.at_ceiling => spec.high_qps += spec.high_qps / 2,
-                Next::Found(found) => break Some(found.qps),
+                Next::Found(found) if found.at_ceiling => spec.high += spec.high / 2,
+                Next::Found(found) => break Some(found.load),
                 Next::Try(_) | Next::Unfit(_) => break None,
             }
         };
@@ -140,7 +140,7 @@ impl Session<'_> {
         }
         let text = found.map_or("not found: too many void trials".into(), |qps| format!("{qps} q/s"));
         eprintln!("  RFC 8219 rate: {text} ({} trials), steal at most {steal_pct:.1} %", history.len());
-        Ok(found.unwrap_or(bracket(&spec, &history).passed_qps))
+        Ok(found.unwrap_or(bracket(&spec, &history).passed))
     }
 
     /// Corrects the rate found by what the server had not answered at the end of a trial: it answered the

@@ -81,8 +81,8 @@ impl Ask {
         let observer = Observer::new(&[], &[]);
         let before = observer.snapshot();
         let length_ns = u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX);
-        let input = TrialInput { rate_qps: self.rate_qps.unwrap_or(1), duration_ns: length_ns };
-        let tried = tester.trial(&target, Some(auth), input.rate_qps, length_ns);
+        let input = TrialInput { load: self.rate_qps.unwrap_or(1), duration_ns: length_ns };
+        let tried = tester.trial(&target, Some(auth), input.load, length_ns);
         let tried = tried.map_err(|error| io::Error::other(error.to_string()))?;
         if random_lengths {
             tester.next_name = first_name + names;

@@ -20,6 +20,7 @@ mod replay;
 mod requests;
 mod running;
 mod selftest;
+mod standing;
 mod terminal;
 mod transports;
 mod trial;

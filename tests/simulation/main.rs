@@ -25,26 +25,20 @@ const LOSSY: Conditions = Conditions { loss_ppm: 50, ..CLEAN };
 
 /// Searches the planted server and returns a row of the table.
 fn search(name: &str, mode: Mode, planted: Planted) -> String {
-    let spec = SearchSpec {
-        mode,
-        low_qps: 10,
-        high_qps: 40_000,
-        trial_ns: SECOND_NS / 2,
-        width_pct: 1.0,
-        voids_max: 3,
-    };
+    let spec =
+        SearchSpec { mode, low: 10, high: 40_000, trial_ns: SECOND_NS / 2, width_pct: 1.0, voids_max: 3 };
     let mut history: Vec<Point> = Vec::new();
     let mut trials: Vec<Trial> = Vec::new();
     let found = loop {
         match next(&spec, &history) {
             Next::Try(input) => {
-                let TrialInput { rate_qps, duration_ns } = input;
-                let trial = Lab::new(planted, history.len() as u64).trial(rate_qps, duration_ns);
+                let TrialInput { load, duration_ns } = input;
+                let trial = Lab::new(planted, history.len() as u64).trial(load, duration_ns);
                 history.push(Point::of(input, &trial, Validity::Strict));
                 trials.push(trial);
             }
             Next::Found(found) => break found,
-            Next::Unfit(rate_qps) => panic!("a simulated Tester is never unfit ({rate_qps} q/s)"),
+            Next::Unfit(load) => panic!("a simulated Tester is never unfit ({load} q/s)"),
         }
     };
     for trial in &trials {
@@ -55,8 +49,8 @@ fn search(name: &str, mode: Mode, planted: Planted) -> String {
     format!(
         "{name:<28} {:>8} {:>6} {:>6} {:>6} {:>6} {:>10}\n",
         planted.capacity_qps(),
-        found.qps,
-        found.stop_width_qps,
+        found.load,
+        found.stop_width,
         history.len(),
         fails,
         loss_inversions(&history)

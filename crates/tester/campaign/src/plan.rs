@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use engine::search::{Mode, Point, SearchSpec, rehearse};
+use engine::search::{Mode, Point, SearchSpec, TrialInput, rehearse};
 use record::limits::VOIDS_IN_A_ROW;
-use record::{Goal, Outcome};
+use record::{Goal, Outcome, Sought};
 
 /// How long the queries of the server under test are observed, in ns.
 pub(crate) const OBSERVING_NS: u64 = 5_000_000_000;
@@ -51,6 +51,9 @@ pub struct Plan {
     pub width_pct: f64,
     /// Lowest and highest rate to try, in q/s.
     pub range_qps: [u64; 2],
+    /// The search looks for the number of connections that stand through a trial at the highest of these
+    /// rates: lowest and highest number to try. `None`: it looks for the rate.
+    pub connections_range: Option<[u64; 2]>,
 }
 
 /// One second in ns.
@@ -72,6 +75,7 @@ impl Plan {
                 mode: Mode::Verify,
                 width_pct: 2.0,
                 range_qps,
+                connections_range: None,
             },
             Preset::Rfc8219 => Self {
                 preset: name,
@@ -85,20 +89,34 @@ impl Plan {
                 mode: Mode::Rfc8219,
                 width_pct: 0.5,
                 range_qps,
+                connections_range: None,
             },
         }
     }
 
     /// The search of one repetition.
     pub fn search(&self) -> SearchSpec {
+        let [low, high] = self.connections_range.unwrap_or(self.range_qps);
         SearchSpec {
             mode: self.mode.clone(),
-            low_qps: self.range_qps[0],
-            high_qps: self.range_qps[1],
+            low,
+            high,
             trial_ns: self.trial_ns,
             width_pct: self.width_pct,
             voids_max: VOIDS_IN_A_ROW.value as u32,
         }
+    }
+
+    /// What the search looks for.
+    pub fn sought(&self) -> Sought {
+        if self.connections_range.is_some() { Sought::Connections } else { Sought::Rate }
+    }
+
+    /// The length of a trial in ns: every connection that is to stand has a query.
+    pub(crate) fn length_ns(&self, TrialInput { load, duration_ns }: TrialInput) -> u64 {
+        let round_ns = u128::from(load) * u128::from(SECOND_NS) / u128::from(self.range_qps[1].max(1));
+        let round_ns = u64::try_from(round_ns).unwrap_or(u64::MAX);
+        if self.connections_range.is_some() { duration_ns.max(round_ns) } else { duration_ns }
     }
 
     /// Its goals, for the record; none but with [`Mode::Mlr`].
@@ -115,17 +133,29 @@ impl Plan {
         Duration::from_nanos(trial_ns + listening + self.settle_ns) + Duration::from_millis(60)
     }
 
+    /// About how long a trial of a search took or takes.
+    pub(crate) fn time_of(&self, &Point { load, duration_ns, outcome, .. }: &Point) -> Duration {
+        let length_ns = self.length_ns(TrialInput { load, duration_ns });
+        self.trial_time(length_ns, outcome == Outcome::Fail)
+    }
+
     /// About how long the trials after the searches take: that at half the rate, and the last one where the
     /// AuthDNS looks at the server's queries.
     pub fn afterwards(&self, observing: bool) -> Duration {
         let observing_ns = if observing { OBSERVING_NS + self.listen_ns } else { 0 };
-        self.trial_time(self.trial_ns, false) + Duration::from_nanos(observing_ns)
+        let half = match self.sought() {
+            Sought::Rate => self.trial_time(self.trial_ns, false),
+            Sought::Connections => Duration::ZERO,
+        };
+        half + Duration::from_nanos(observing_ns)
     }
 
-    /// About how long `repetitions` searches take that find about `expected_qps`.
-    pub fn forecast(&self, repetitions: u32, expected_qps: u64) -> Duration {
-        let trials = rehearse(&self.search(), expected_qps);
-        let time = |point: &Point| self.trial_time(point.duration_ns, point.outcome == Outcome::Fail);
+    /// About how long `repetitions` searches take that find about `expected`, by default the half of the highest
+    /// load.
+    pub fn forecast(&self, repetitions: u32, expected: Option<u64>) -> Duration {
+        let spec = self.search();
+        let trials = rehearse(&spec, expected.unwrap_or(spec.high / 2));
+        let time = |point: &Point| self.time_of(point);
         trials.iter().map(time).sum::<Duration>() * repetitions
     }
 }
@@ -139,7 +169,7 @@ mod tests {
     fn the_quick_preset_ends_within_three_minutes() {
         let plan = Plan::new(Preset::Quick, SECOND_NS, 100_000);
         for expected_qps in [500, 5_000, 30_000, 60_000, 100_000] {
-            let time = plan.forecast(plan.repetitions, expected_qps) + plan.afterwards(true);
+            let time = plan.forecast(plan.repetitions, Some(expected_qps)) + plan.afterwards(true);
             assert!(time < Duration::from_secs(175), "{expected_qps} q/s takes {time:?}");
         }
     }
@@ -153,9 +183,20 @@ mod tests {
     }
 
     #[test]
+    fn every_standing_connection_has_a_query() {
+        let plan = Plan { connections_range: Some([1, 20_000]), ..Plan::new(Preset::Quick, SECOND_NS, 1000) };
+        let length_ns = |load| plan.length_ns(TrialInput { load, duration_ns: plan.trial_ns });
+        assert_eq!([length_ns(500), length_ns(20_000)], [plan.trial_ns, 20 * SECOND_NS]);
+        assert_eq!(
+            (plan.search().low, plan.search().high, plan.afterwards(false)),
+            (1, 20_000, Duration::ZERO)
+        );
+    }
+
+    #[test]
     fn the_rfc8219_preset_keeps_its_lengths() {
         let plan = Plan::new(Preset::Rfc8219, SECOND_NS, 100_000);
         assert_eq!((plan.trial_ns, plan.repetitions, &plan.mode), (60 * SECOND_NS, 20, &Mode::Rfc8219));
-        assert!(plan.forecast(20, 50_000) > Duration::from_secs(3 * 3600));
+        assert!(plan.forecast(20, Some(50_000)) > Duration::from_secs(3 * 3600));
     }
 }

@@ -8,7 +8,7 @@ use engine::verdict::{Limits, fell_behind};
 use engine::workload::{Choice, QueryClass, Variation, Workload, WorkloadSpec};
 use record::limits::SELFTEST_RATE;
 use record::number::count as grouped;
-use record::{Attempt, AttemptPart, SelfTest, Trial};
+use record::{Attempt, AttemptPart, SelfTest, Sought, Trial};
 
 use super::certificate::Stored;
 use super::progress::{Progress, Status};
@@ -202,7 +202,7 @@ impl Certification<'_> {
         let tried = self.progress.during(&doing, || tester.trial(target, self.auth, rate_qps, length_ns));
         tester.next_name = next_name;
         let trial = tried?.trial;
-        self.progress.say_trial("self-test", &trial);
+        self.progress.say_trial("self-test", &trial, Sought::Rate);
         Ok(trial)
     }
 }

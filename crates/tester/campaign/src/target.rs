@@ -18,6 +18,9 @@ pub struct Target {
     pub server: SocketAddr,
     /// Queries go by connections; `None`: in UDP datagrams.
     pub streams: Option<StreamConfig>,
+    /// A trial passes only if all connections are had before its first query and none ends before its last
+    /// answer.
+    pub connections_stand: bool,
     /// The names and answers; the first name is the Tester's affair.
     pub workload: WorkloadSpec,
     /// An answer is late after this, in ns.
@@ -36,6 +39,20 @@ pub struct Target {
     pub log: bool,
     /// The capture that the queries are of, for the record.
     pub replay: Option<Replay>,
+}
+
+impl Target {
+    /// So many connections are to stand through a trial; `None`: they may come and go.
+    pub(crate) fn standing(&self) -> Option<u64> {
+        self.streams.as_ref().filter(|_| self.connections_stand).map(|streams| streams.connections as u64)
+    }
+
+    /// The same server, asked by so many connections.
+    pub fn with_connections(&self, connections: u64) -> Self {
+        let connections = usize::try_from(connections).unwrap_or(usize::MAX);
+        let streams = self.streams.clone().map(|streams| StreamConfig { connections, ..streams });
+        Self { streams, ..self.clone() }
+    }
 }
 
 /// How the record names the way of the queries.

@@ -212,7 +212,8 @@ impl Tester {
         let (seen, traffic) = Reading::take(&observer, auth).since(&before);
         self.next_name = workload.first_name_after(measured.schedule.queries);
 
-        let evidence = Circumstances { load, cold_cache, ..Circumstances::default() };
+        let standing = target.standing();
+        let evidence = Circumstances { load, cold_cache, standing, ..Circumstances::default() };
         let circumstances = self.circumstances(target, &measured, (seen, traffic, probed), evidence);
         let start_unix_ns = Distance::read().to_realtime_ns(measured.schedule.start_ns);
         let Measured { schedule, stats, .. } = measured;
@@ -293,7 +294,7 @@ impl Tester {
     pub fn check(&self, target: &Target, rate_qps: u64, duration_ns: u64) -> Result<(), MeasureError> {
         let workload = Workload::new(target.workload.clone()).map_err(MeasureError::Queries)?;
         let plan = self.plan(target, &workload, rate_qps, duration_ns)?;
-        sys::netns::inside(self.namespace.as_deref(), || measure::check(&plan, &workload))
+        sys::netns::inside(self.namespace.as_deref(), || measure::check(&plan, &workload, self.cpus.len()))
             .and_then(|checked| checked)
             .map_err(MeasureError::Io)
     }

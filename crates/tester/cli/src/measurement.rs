@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use engine::search::Mode;
-use record::{Dut, Environment, Results, Settings, State};
+use record::{Dut, Environment, Results, Settings, Sought, State};
 
 use super::goals::GoalOptions;
 use super::outputs::OutputArgs;
@@ -39,7 +39,8 @@ pub(crate) struct SearchOptions {
     pub mode: Option<ModeArg>,
     #[command(flatten)]
     pub goals: GoalOptions,
-    /// Stop when the bracket is narrower than this share of the rate, in percent [preset: 2 or 0.5]
+    /// Stop when the bracket is narrower than this share of its lower bound, in percent [preset: 2 or 0.5; of
+    /// connections 0: one connection]
     #[arg(long, value_name = "PERCENT")]
     pub width: Option<f64>,
     /// Lowest rate to try, in q/s
@@ -149,6 +150,7 @@ impl SearchOptions {
             listen_s: Some(plan.listen_ns as f64 / 1e9),
             width_pct: plan.width_pct,
             rate_range_qps: plan.range_qps,
+            connections_range: plan.connections_range,
             ..base
         }
     }
@@ -209,8 +211,7 @@ pub(crate) fn conduct(
     results.settings.io = tester.io(&target).map_err(Failure::from).inspect_err(discard)?;
     let mut writing = outputs.begin(&mut target, &tester).inspect_err(discard)?;
     let directory = store.directory().to_path_buf();
-    let time = plan.forecast(plan.repetitions, plan.range_qps[1] / 2)
-        + plan.afterwards(campaign::observes(auth.as_ref()));
+    let time = plan.forecast(plan.repetitions, None) + plan.afterwards(campaign::observes(auth.as_ref()));
     announce(&progress, options, (&plan, time), &results)?;
     store.save_json("manifest.json", &before).map_err(|error| Failure::new(EXIT_UNFIT, error))?;
     let environment = || {
@@ -280,7 +281,9 @@ fn exit_code(results: &Results, ended: BenchEnd, directory: &Path) -> Result<u8,
     let kept = directory.display();
     let (code, reason) = match ended {
         BenchEnd::Complete => {
-            let found = results.summary.as_ref().is_some_and(|summary| summary.p1 > 0)
+            let held_some =
+                || results.sought() == Sought::Connections && results.runs.iter().any(|run| run.found() > 0);
+            let found = results.found().map_or_else(held_some, |found| found.p1 > 0)
                 || results.interval.as_ref().is_some_and(|interval| interval.at_least_qps > 0);
             return Ok(if found { 0 } else { EXIT_FAILED });
         }

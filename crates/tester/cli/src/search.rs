@@ -1,11 +1,13 @@
-//! `sextant search`: the rate search alone, against any server.
+//! `sextant search`: a search alone, for the rate or for standing connections, against any server.
+
+mod connections;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use record::{Dut, Kind};
+use record::{Dut, Kind, Sought};
 
 use super::certificates::CertificateArgs;
 use super::measurement::{MeasurementInput, SearchOptions, conduct};
@@ -13,7 +15,7 @@ use super::outputs::OutputArgs;
 use crate::failure::Failure;
 use crate::options::{QueryArgs, TesterArgs, TransportArgs, process};
 use campaign::certificate::Conditions;
-use campaign::{Server, empty_results, reach, transport_of};
+use campaign::{Plan, Server, empty_results, reach, transport_of};
 use lab::environment::{Manifest, PathDevices};
 
 /// Options of `sextant search`.
@@ -23,7 +25,9 @@ Examples:
   sextant search --server '[::1]:53' --max-rate 200000
       a DNS64 server that you have configured to forward the zone to an AuthDNS
   sextant search --server 127.0.0.1:5300 --prefix 2001:db8:64::/96 --repetitions 1
-      an authoritative server that has a AAAA for every name")]
+      an authoritative server that has a AAAA for every name
+  sextant search --server '[::1]:853' --transport dot --search-for connections --max-connections 20000
+      how many connections the server can hold, while queries go over all of them")]
 pub struct SearchArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT")]
@@ -32,6 +36,8 @@ pub struct SearchArgs {
     /// time, memory and socket drops are read
     #[arg(long, value_name = "PID", value_parser = process)]
     pid: Option<u32>,
+    #[command(flatten)]
+    sought: connections::SoughtOptions,
     #[command(flatten)]
     search: SearchOptions,
     #[command(flatten)]
@@ -52,8 +58,15 @@ impl SearchArgs {
     /// # Errors
     /// Options that make no search.
     pub fn forecast(&self) -> Result<Duration, Failure> {
+        let plan = self.plan()?;
+        Ok(plan.forecast(plan.repetitions, None) + plan.afterwards(false))
+    }
+
+    /// # Errors
+    /// Likewise.
+    fn plan(&self) -> Result<Plan, Failure> {
         let plan = self.search.plan(self.query.timeout_ns())?;
-        Ok(plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(false))
+        self.sought.apply(plan, &self.search, (&self.transport, &self.tester))
     }
 }
 
@@ -63,13 +76,18 @@ impl SearchArgs {
 /// The server cannot be reached, or the search cannot be run.
 pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let before = Manifest::take();
-    let plan = args.search.plan(args.query.timeout_ns())?;
+    let plan = args.plan()?;
     let mut tester = args.tester.tester(args.query.first_name())?;
     args.query.workload.load_for_search()?;
     let mut target = args.query.target(args.server, plan.listen_ns);
     target.streams = args.transport.resolve(args.server, &args.tester)?;
     let met = args.tester.meet(args.pid, &mut target, &mut tester);
     args.query.workload.apply(&args.query, &mut target, plan.trial_ns)?;
+    if let Some([_, most]) = plan.connections_range {
+        target.connections_stand = true;
+        // Whether there are files and ports for so many is known before the first trial.
+        tester.check(&target.with_connections(most), plan.range_qps[1], plan.trial_ns)?;
+    }
     let store = args.search.store("search")?;
     reach(&target, &tester).inspect_err(|_| store.discard())?;
     let mut results = empty_results(Kind::Search);
@@ -85,7 +103,13 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
     });
     let conditions = Conditions::now(None, &tester, &target, None, &results.settings);
     results.settings.transport = target.streams.as_ref().map(transport_of);
-    let certificate = args.certificates.fitting(conditions, &plan);
+    let by_rate = plan.sought() == Sought::Rate;
+    if let Some(transport) = results.settings.transport.as_mut().filter(|_| !by_rate) {
+        // Each trial has its own number.
+        transport.connections = 0;
+    }
+    // A certificate is one of rates.
+    let certificate = by_rate.then(|| args.certificates.fitting(conditions, &plan));
     let parts = MeasurementInput {
         store,
         plan,
@@ -93,7 +117,7 @@ pub fn run(args: &SearchArgs) -> Result<ExitCode, Failure> {
         target,
         auth: None,
         selftest: None,
-        certificate: Some(certificate),
+        certificate,
         progress,
         alive: &mut || Ok(()),
         before,

@@ -533,7 +533,7 @@ prop_compose! {
         results.latency_trial = latency_trial;
         results.summary = summary.map(|(n, median, rates)| Summary {
             n, median, p1: rates[0], p99: rates[1], min: rates[2], max: rates[3], dispersion_pct: -median,
-            median_interval: None, stop_width_qps: rates[4],
+            median_interval: None, stop_width_qps: rates[4], stop_width_connections: None,
         });
         results.state = state;
         results.dut.name = name;

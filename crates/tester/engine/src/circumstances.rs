@@ -97,6 +97,9 @@ pub struct Circumstances {
     pub own: OwnFaults,
     /// Names that were to be cached and were not.
     pub cold_cache: Option<ColdCache>,
+    /// So many connections were to stand from before the first query until after the last answer; `None`:
+    /// they could come and go.
+    pub standing: Option<u64>,
     /// What the counters of the machine, of the server and of the AuthDNS showed.
     pub observation: Option<Observation>,
     /// What others used of the processors, in the order of time; without samples their load excuses nothing.

@@ -69,6 +69,12 @@ impl LaneSpec {
         ahead.clamp(REMEMBERED_MIN, REMEMBERED_MAX).next_power_of_two()
     }
 
+    /// The number of a socket of this lane among those of all lanes: each has its own, whatever the others'
+    /// numbers of sockets.
+    fn source(&self, socket: usize) -> u64 {
+        (socket as u64).wrapping_mul(self.lanes).wrapping_add(self.lane)
+    }
+
     /// Whether instant and client of each query come with it.
     fn is_recorded(&self) -> bool {
         matches!(self.schedule.model, Model::Recorded(_))
@@ -164,7 +170,6 @@ impl Lane {
         let batch_max = (spec.schedule.peak_qps() / 100 / BATCH_SHARE_OF_10_MS).clamp(1, BATCH_MAX);
         let remembered = spec.remembered() as usize;
         let variation = &workload.spec().variation;
-        let first_source = spec.lane.wrapping_mul(spec.sockets);
         let in_order = spec.is_recorded() || spec.schedule.model.is_closed();
         let draw = Draw::new(variation.activity, spec.sockets, variation.seed).filter(|_| !in_order);
         let mut lane = Self {
@@ -184,10 +189,7 @@ impl Lane {
             answered_in_total: 0,
             overdue: (0, 0),
             by_name: workload.is_by_name() && draw.is_none(),
-            cookies: variation
-                .options
-                .cookie
-                .then(|| Cookies::new(variation.seed, first_source, spec.sockets)),
+            cookies: variation.options.cookie.then(|| Cookies::new(variation.seed, spec)),
             signing: variation.tsig.clone().map(|key| Signing::new(key, remembered)),
             stats,
             workload,
@@ -326,7 +328,7 @@ impl Lane {
     pub fn write(&mut self, now_ns: u64, buffer: &mut [u8]) -> usize {
         let own = self.next;
         let socket = self.clients.as_ref().map_or(self.ids.next_block().0, |clients| clients.socket(own));
-        let source = self.spec.lane.wrapping_mul(self.spec.sockets).wrapping_add(socket as u64);
+        let source = self.spec.source(socket);
         let server_cookie = self.cookies.as_ref().map_or(&[][..], |cookies| cookies.of(socket));
         let client = Client { source, server_cookie };
         let id = self.clients.as_mut().map_or_else(|| self.ids.take(), |clients| clients.take(own));

@@ -36,13 +36,15 @@ const FILES_BESIDE: usize = 128;
 /// The longest sleep, so that a stop is seen soon.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
-/// Whether the back-end can run a trial of this kind: [`Backend::Kernel`] knows few, the others know all.
+/// Whether the back-end can run a trial of this kind with so many threads: [`Backend::Kernel`] knows few, the
+/// others know all, as far as there are files and ports for its sockets.
 ///
 /// # Errors
-/// What it cannot do ([`kernel::Refusal`]), or there is no way for it to the server.
-pub fn check(plan: &Plan, workload: &Workload) -> io::Result<()> {
+/// What it cannot do ([`kernel::Refusal`]), there is no way for it to the server, or there are too few files
+/// or ports.
+pub fn check(plan: &Plan, workload: &Workload, threads: usize) -> io::Result<()> {
     if plan.backend != Backend::Kernel {
-        return Ok(());
+        return check_sources(plan, threads.max(1));
     }
     let path = link::path_to(plan.udp.server).map_err(io::Error::other)?;
     kernel::check(plan, workload, &path)
@@ -175,8 +177,8 @@ fn prepare(
 ) -> io::Result<(Lane, AnyTransport)> {
     pin(cpu);
     let spec = plan.spec(lane, lanes, 0);
-    let sockets = spec.sockets as usize;
-    let config = UdpConfig { sockets, first_socket: lane * sockets, ..plan.udp };
+    let sockets = plan.sockets_of(lane, lanes);
+    let config = UdpConfig { sockets: sockets.len(), first_socket: sockets.start, ..plan.udp };
     let transport = opener.open(lane, (&config, plan.timeout_ns), stop)?;
     Ok((Lane::new(spec, workload.clone()), transport))
 }

@@ -1,6 +1,7 @@
 //! The plan of a trial, and its result.
 
 use std::io;
+use std::ops::Range;
 
 use engine::lane::LaneSpec;
 use engine::pacer::{Model, Schedule};
@@ -67,11 +68,22 @@ impl Plan {
             schedule: Schedule::with_model(start_ns, self.rate_qps, self.duration_ns, self.model),
             lane: lane as u64,
             lanes: lanes as u64,
-            sockets: (self.udp.sockets / lanes).max(1) as u64,
+            sockets: self.sockets_of(lane, lanes).len() as u64,
             timeout_ns: self.timeout_ns,
             listen_ns: self.listen_ns.max(self.timeout_ns),
             log: self.log,
         }
+    }
+
+    /// The sockets of thread `lane` of `lanes`: an equal share, at least one; what cannot be shared equally has
+    /// the first threads.
+    pub(crate) fn sockets_of(&self, lane: usize, lanes: usize) -> Range<usize> {
+        let (each, more) = (self.udp.sockets / lanes, self.udp.sockets % lanes);
+        if each == 0 {
+            return lane..lane + 1;
+        }
+        let first = |lane: usize| lane * each + lane.min(more);
+        first(lane)..first(lane + 1)
     }
 
     /// About how much memory the accounts of a trial with so many threads take, in octets.

@@ -12,7 +12,8 @@ use crate::terms::LossPlace;
 pub struct Transport {
     /// `tcp`, `dot`, `doh` or `doq`.
     pub protocol: String,
-    /// Connections at a time, of all threads together.
+    /// Connections at a time, of all threads together; in the settings of a search for connections 0: each
+    /// trial has its own number.
     pub connections: usize,
     /// Queries of each connection, after which a new one takes its place; 0: without end.
     pub queries_each: u64,
@@ -45,6 +46,20 @@ impl Transport {
             other => other,
         }
     }
+}
+
+/// What one repetition of a search for connections found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundConnections {
+    /// The highest number of standing connections that passed by the rule of the search; 0 if none did.
+    pub most: u64,
+    /// The distance from there to the lowest number that failed above it; where void trials ended the search
+    /// and none had failed, to the highest number that it may try.
+    pub stop_width: u64,
+    /// Void trials left this number undecided, so that the search ended with what was known. Absent if it
+    /// ended otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by_voids: Option<u64>,
 }
 
 /// What became of the connections of a trial.

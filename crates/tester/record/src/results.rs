@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::connections::{Connections, Transport};
+use crate::connections::{Connections, FoundConnections, Transport};
 use crate::goals::{Goal, GoalResult, GoalSummary};
 use crate::identifiers::Analysis;
 use crate::interval::RateInterval;
@@ -53,6 +53,10 @@ pub struct Results {
     pub observed: Option<Analysis>,
     /// Over the runs that came to their end.
     pub summary: Option<Summary>,
+    /// The same of a search for connections: numbers of connections in place of rates; absent otherwise. Such
+    /// a search has no [`Results::summary`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Summary>,
     /// Where the rate lies if void trials kept every run from its end; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<RateInterval>,
@@ -91,6 +95,7 @@ impl Results {
             latency_trial: None,
             observed: None,
             summary: None,
+            connections: None,
             interval: None,
             goals: Vec::new(),
             steadiness: None,
@@ -169,8 +174,14 @@ pub struct Settings {
     pub listen_s: Option<f64>,
     /// The search stops when its bracket is narrower than this share of its lower bound, in percent.
     pub width_pct: f64,
-    /// Lowest and highest rate that the search may try, in q/s.
+    /// Lowest and highest rate that the search may try, in q/s; of a search for connections both are the rate
+    /// of its trials.
     pub rate_range_qps: [u64; 2],
+    /// Lowest and highest number of standing connections that the search may try. A trial passes only if all
+    /// of them were had before its first query and none ended before its last answer. Absent where the search
+    /// looked for the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_range: Option<[u64; 2]>,
     /// The name space, for example `10.0.0.0/8`.
     pub names: String,
     /// Index of the first name that was asked.
@@ -297,7 +308,8 @@ pub struct CertificateUse {
 /// One repetition of the search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The highest rate that passed by the rule of the search, in q/s; 0 if none did.
+    /// The highest rate that passed by the rule of the search, in q/s; 0 if none did. Of a search for
+    /// connections that is the rate of its trials.
     pub qps: u64,
     /// The distance from there to the lowest rate that failed above it, in q/s; where void trials ended the
     /// search and none had failed, to the highest rate that it may try.
@@ -312,6 +324,9 @@ pub struct Run {
     /// it ended otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by_voids_qps: Option<u64>,
+    /// What a search for connections found; absent where it looked for the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<FoundConnections>,
     /// The bounds for each goal of the settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalResult>,
@@ -320,9 +335,29 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether the search came to its end without leaving a rate undecided for void trials.
+    /// Whether the search came to its end without leaving a load undecided for void trials.
     pub fn came_to_its_end(&self) -> bool {
-        self.complete && self.ended_by_voids_qps.is_none()
+        self.complete && self.ended_by_voids().is_none()
+    }
+
+    /// What its search looked for.
+    pub fn sought(&self) -> crate::Sought {
+        if self.connections.is_some() { crate::Sought::Connections } else { crate::Sought::Rate }
+    }
+
+    /// What was found, in the unit of [`Sought`](crate::Sought); 0 if no load passed.
+    pub fn found(&self) -> u64 {
+        self.connections.map_or(self.qps, |connections| connections.most)
+    }
+
+    /// The distance from there to the lowest load that failed above it, in the same unit.
+    pub fn stop_width(&self) -> u64 {
+        self.connections.map_or(self.stop_width_qps, |connections| connections.stop_width)
+    }
+
+    /// The load that void trials left undecided, in the same unit.
+    pub fn ended_by_voids(&self) -> Option<u64> {
+        self.connections.map_or(self.ended_by_voids_qps, |connections| connections.ended_by_voids)
     }
 }
 

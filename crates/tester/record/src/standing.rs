@@ -1,4 +1,6 @@
-//! The result of all trials of a bisection: which rates passed, which failed, which are open.
+//! The result of all trials of a bisection: which loads passed, which failed, which are open.
+//!
+//! A load is a rate in q/s, or a number of standing connections.
 //!
 //! The search applies this module to its history, and reports apply it to a record, so that both agree.
 
@@ -7,10 +9,10 @@ use std::collections::BTreeMap;
 use crate::limits::MARGINAL_LOSS;
 use crate::{Outcome, SearchMode};
 
-/// How the trials at a rate decide.
+/// How the trials at a load decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Any failure fails its rate (RFC 8219 9).
+    /// Any failure fails its load (RFC 8219 9).
     EveryTrial,
     /// Two trials that agree decide, a third one where the first two differ; passes and marginal failures
     /// weigh the same. A failure with a larger loss than [`MARGINAL_LOSS`] decides alone.
@@ -28,20 +30,20 @@ impl Rule {
     }
 }
 
-/// What the trials at one rate say together.
+/// What the trials at one load say together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// They decided that the rate stands.
+    /// They decided that the load stands.
     Passed,
-    /// One trial passed, and by the rule a second one must confirm it before a search ends with this rate.
+    /// One trial passed, and by the rule a second one must confirm it before a search ends with this load.
     PassedOnce,
     /// They do not decide: there is none, one marginal failure, or as many of these as passes.
     Open,
-    /// They decided that the rate failed.
+    /// They decided that the load failed.
     Failed,
 }
 
-/// The trials at one rate that are not void.
+/// The trials at one load that are not void.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trials {
     passed: u32,
@@ -76,52 +78,52 @@ impl Trials {
     }
 }
 
-/// The rates of a search by what their trials say.
+/// The loads of a search by what their trials say.
 #[derive(Clone, Debug)]
 pub struct Standings {
     rule: Rule,
-    rates: BTreeMap<u64, Trials>,
+    loads: BTreeMap<u64, Trials>,
 }
 
 impl Standings {
-    /// Of trials as their rate in q/s, their outcome, and the share of their queries without a valid answer
+    /// Of trials as their load, their outcome, and the share of their queries without a valid answer
     /// in time, from 0 to 1. Void trials say nothing.
     pub fn new(rule: Rule, trials: impl IntoIterator<Item = (u64, Outcome, f64)>) -> Self {
-        let mut rates: BTreeMap<u64, Trials> = BTreeMap::new();
-        for (rate_qps, outcome, loss_ratio) in trials.into_iter().filter(|trial| trial.1 != Outcome::Void) {
-            rates.entry(rate_qps).or_default().add(outcome, loss_ratio);
+        let mut loads: BTreeMap<u64, Trials> = BTreeMap::new();
+        for (load, outcome, loss_ratio) in trials.into_iter().filter(|trial| trial.1 != Outcome::Void) {
+            loads.entry(load).or_default().add(outcome, loss_ratio);
         }
-        Self { rule, rates }
+        Self { rule, loads }
     }
 
-    /// What the trials at a rate say.
-    pub fn of(&self, rate_qps: u64) -> Standing {
-        self.rates.get(&rate_qps).copied().unwrap_or_default().standing(self.rule)
+    /// What the trials at a load say.
+    pub fn of(&self, load: u64) -> Standing {
+        self.loads.get(&load).copied().unwrap_or_default().standing(self.rule)
     }
 
-    /// The lowest rate that failed, in q/s: every rate above failed with it.
-    pub fn failed_qps(&self) -> Option<u64> {
-        self.rates
+    /// The lowest load that failed: every load above failed with it.
+    pub fn failed(&self) -> Option<u64> {
+        self.loads
             .iter()
             .find(|(_, trials)| trials.standing(self.rule) == Standing::Failed)
-            .map(|(&qps, _)| qps)
+            .map(|(&load, _)| load)
     }
 
-    /// The highest rate below [`Self::failed_qps`] that stands, be it confirmed or not, in q/s.
-    pub fn passed_qps(&self) -> Option<u64> {
+    /// The highest load below [`Self::failed`] that stands, be it confirmed or not.
+    pub fn passed(&self) -> Option<u64> {
         let passed = |standing| matches!(standing, Standing::Passed | Standing::PassedOnce);
-        self.below_failed().filter(|(_, standing)| passed(*standing)).map(|(qps, _)| qps).last()
+        self.below_failed().filter(|(_, standing)| passed(*standing)).map(|(load, _)| load).last()
     }
 
-    /// The lowest rate below [`Self::failed_qps`] that was tried and is not decided, in q/s.
-    pub fn open_qps(&self) -> Option<u64> {
-        self.below_failed().find(|(_, standing)| *standing == Standing::Open).map(|(qps, _)| qps)
+    /// The lowest load below [`Self::failed`] that was tried and is not decided.
+    pub fn open(&self) -> Option<u64> {
+        self.below_failed().find(|(_, standing)| *standing == Standing::Open).map(|(load, _)| load)
     }
 
     fn below_failed(&self) -> impl Iterator<Item = (u64, Standing)> {
-        let failed_qps = self.failed_qps().unwrap_or(u64::MAX);
-        let below = self.rates.iter().take_while(move |(qps, _)| **qps < failed_qps);
-        below.map(|(&qps, trials)| (qps, trials.standing(self.rule)))
+        let failed = self.failed().unwrap_or(u64::MAX);
+        let below = self.loads.iter().take_while(move |(load, _)| **load < failed);
+        below.map(|(&load, trials)| (load, trials.standing(self.rule)))
     }
 }
 
@@ -171,10 +173,10 @@ mod tests {
         let trials = [(10, Outcome::Pass), (20, Outcome::Fail), (20, Outcome::Pass), (30, Outcome::Pass)];
         let trials = |rule| Standings::new(rule, trials.map(|(qps, outcome)| (qps, outcome, MARGINAL)));
         let every = trials(Rule::EveryTrial);
-        assert_eq!((every.passed_qps(), every.failed_qps(), every.open_qps()), (Some(10), Some(20), None));
+        assert_eq!((every.passed(), every.failed(), every.open()), (Some(10), Some(20), None));
         let two = trials(Rule::TwoDecide);
-        assert_eq!((two.passed_qps(), two.failed_qps(), two.open_qps()), (Some(30), None, Some(20)));
+        assert_eq!((two.passed(), two.failed(), two.open()), (Some(30), None, Some(20)));
         let void = Standings::new(Rule::TwoDecide, [(5, Outcome::Void, 1.0)]);
-        assert_eq!((void.passed_qps(), void.failed_qps(), void.open_qps()), (None, None, None));
+        assert_eq!((void.passed(), void.failed(), void.open()), (None, None, None));
     }
 }

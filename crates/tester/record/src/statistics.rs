@@ -38,7 +38,13 @@ pub fn summarize(rates_qps: &[u64], stop_width_qps: u64) -> Option<Summary> {
         dispersion_pct: if median > 0.0 { (max - min) as f64 / median * 100.0 } else { 0.0 },
         median_interval: median_interval(&sorted),
         stop_width_qps,
+        stop_width_connections: None,
     })
+}
+
+/// Summarizes the numbers of connections of the runs, likewise.
+pub fn summarize_connections(numbers: &[u64], stop_width: u64) -> Option<Summary> {
+    summarize(numbers, 0).map(|summary| Summary { stop_width_connections: Some(stop_width), ..summary })
 }
 
 /// The median; `None` if there are no values.
@@ -73,7 +79,8 @@ const NOISE_GOALS_PCT: [f64; 2] = [0.0, 0.01];
 
 /// How steady the runs that came to their end are, in the order they were run; `None` before there are two.
 pub fn steadiness(runs: &[Run], goals: &[GoalSummary]) -> Option<Steadiness> {
-    let rates: Vec<f64> = runs.iter().filter(|run| run.came_to_its_end()).map(|run| run.qps as f64).collect();
+    let rates: Vec<f64> =
+        runs.iter().filter(|run| run.came_to_its_end()).map(|run| run.found() as f64).collect();
     let at = |loss_pct: f64| {
         goals.iter().find(|goal| (goal.loss_pct - loss_pct).abs() < 1e-9).map(|goal| goal.lower.median)
     };

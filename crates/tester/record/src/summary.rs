@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Over all runs (RFC 8219 section 12; percentiles as RFC 2330 11.3 defines them).
+/// Over all runs (RFC 8219 section 12; percentiles as RFC 2330 11.3 defines them): of rates in q/s, or of
+/// numbers of connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the definition; rates in q/s")]
+#[expect(missing_docs, reason = "the names are the definition")]
 pub struct Summary {
     pub n: usize,
     pub median: f64,
@@ -17,8 +18,19 @@ pub struct Summary {
     pub dispersion_pct: f64,
     /// Order-statistic confidence interval of the median, where n allows one.
     pub median_interval: Option<MedianInterval>,
-    /// The widest stop width of the runs, in q/s (RFC 9693 6: the error of the search).
+    /// The widest stop width of the runs, in q/s (RFC 9693 6: the error of the search); 0 of numbers of
+    /// connections.
     pub stop_width_qps: u64,
+    /// The same of numbers of connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_width_connections: Option<u64>,
+}
+
+impl Summary {
+    /// The widest stop width of the runs, in the unit of what is summarized.
+    pub fn stop_width(&self) -> u64 {
+        self.stop_width_connections.unwrap_or(self.stop_width_qps)
+    }
 }
 
 /// How steady the results of a measurement are.

@@ -113,6 +113,10 @@ terms! {
         Unattributed = "unattributed",
         /// Every run passed at the highest rate that it was to try.
         HighestRate = "the highest rate tried",
+        /// Every run held as many connections as it was to try.
+        MostConnections = "the highest number of connections tried",
+        /// The Tester could open no more connections.
+        TesterConnections = "Tester connections",
         /// Every run passed at the highest rate that the self-test allows.
         Certificate = "the Tester's certificate",
     }

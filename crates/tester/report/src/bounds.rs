@@ -1,7 +1,7 @@
 //! The limits of short and few trials: how far a rate may be too high, and which losses stay unseen.
 
 use record::number::{count, percent, seconds, time_ns};
-use record::{Outcome, Results, Trial};
+use record::{Outcome, Results, Sought, Trial};
 
 /// By how much the trials at a rate may overstate it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +18,9 @@ pub struct Inflation {
 /// answers what came in the time T of a trial within T and the time in which its queue drains. `None` if no
 /// trial passed at the rate.
 pub fn inflation(results: &Results, rate_qps: u64) -> Option<Inflation> {
+    if results.sought() != Sought::Rate {
+        return None;
+    }
     let timeout_s = results.settings.timeout_s;
     let of_trial = |trial: &Trial| {
         let drain_s = drain_s(trial).min(if timeout_s > 0.0 { timeout_s } else { f64::INFINITY });
@@ -40,9 +43,9 @@ pub fn drain_s(trial: &Trial) -> f64 {
     ends.zip(&trial.answers).map(late).fold(0.0, f64::max)
 }
 
-fn passed_at(results: &Results, rate_qps: u64) -> impl Iterator<Item = &Trial> {
-    let trials = results.runs.iter().flat_map(|run| &run.trials);
-    trials.filter(move |trial| trial.outcome == Outcome::Pass && trial.rate_qps == rate_qps)
+fn passed_at(results: &Results, load: u64) -> impl Iterator<Item = &Trial> {
+    let (trials, sought) = (results.runs.iter().flat_map(|run| &run.trials), results.sought());
+    trials.filter(move |trial| trial.outcome == Outcome::Pass && sought.of_trial(trial) == load)
 }
 
 impl Inflation {
@@ -65,14 +68,14 @@ impl Inflation {
 }
 
 /// Which losses would not show (the rule of three): after n queries without loss a loss ratio of less than
-/// 3/n cannot be excluded. Nothing where a trial at the rate lost queries, or none passed.
-pub(crate) fn unseen(results: &Results, rate_qps: u64) -> Option<String> {
+/// 3/n cannot be excluded. Nothing where a trial at the load failed, or none passed.
+pub(crate) fn unseen(results: &Results, load: u64) -> Option<String> {
     let mut trials = results.runs.iter().flat_map(|run| &run.trials);
-    let is_lossy = |trial: &Trial| trial.outcome == Outcome::Fail && trial.rate_qps == rate_qps;
+    let is_lossy = |trial: &Trial| trial.outcome == Outcome::Fail && results.sought().of_trial(trial) == load;
     if trials.any(is_lossy) {
         return None;
     }
-    let queries = passed_at(results, rate_qps).fold(0u64, |sum, trial| sum.saturating_add(trial.scheduled));
+    let queries = passed_at(results, load).fold(0u64, |sum, trial| sum.saturating_add(trial.scheduled));
     (queries >= 3).then(|| {
         format!("A loss of less than 1 query in {} would not show (rule of three, 95 %).", count(queries / 3))
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use record::{LossPlace, Results, Trial};
+use record::{Connections, LossPlace, Results, Trial};
 
 use super::clean::printable;
 use super::select::{Entry, dut_cpu_us_per_answer, every_trial, outcome_word, tester_cpu_pct};
@@ -14,7 +14,7 @@ const PLACES: usize = 64;
 type Cell = fn(&Trial) -> String;
 
 /// The columns that hold the same of every trial: rates in q/s, times as their names say.
-const COLUMNS: [(&str, Cell); 42] = [
+const COLUMNS: [(&str, Cell); 45] = [
     ("rate_qps", |t| t.rate_qps.to_string()),
     ("duration_s", |t| exact(t.duration_s)),
     ("started_utc", |t| t.started_utc.clone()),
@@ -59,6 +59,9 @@ const COLUMNS: [(&str, Cell); 42] = [
     ("auth_queries_per_query", |t| {
         optional(t.observation.as_ref().and_then(|seen| seen.auth_queries_per_query))
     }),
+    ("connections", |t| of_connections(t, |seen| Some(seen.transport.connections as u64))),
+    ("connections_closed_by_server", |t| of_connections(t, |seen| Some(seen.closed_by_server))),
+    ("server_memory_octets_per_connection", |t| of_connections(t, |seen| seen.server_memory_octets)),
 ];
 
 /// A header, then every trial of the record; empty cells where nothing is known.
@@ -94,6 +97,10 @@ pub(super) fn row(cells: &[String]) -> String {
 fn quoted(cell: &str) -> String {
     let plain = !cell.contains([',', '"', '\n', '\r']);
     if plain { cell.to_owned() } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
+}
+
+fn of_connections(trial: &Trial, of: fn(&Connections) -> Option<u64>) -> String {
+    trial.connections.as_ref().and_then(of).map(|number| number.to_string()).unwrap_or_default()
 }
 
 fn optional(value: Option<f64>) -> String {

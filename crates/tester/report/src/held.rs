@@ -1,19 +1,22 @@
-//! In which trials a rate held, counted over all trials of the record, whatever the search decided.
+//! In which trials a load held, counted over all trials of the record, whatever the search decided. The load is
+//! what the search looked for ([`Sought`]).
 //!
-//! All sentences about a rate go through [`held`], so that none contradicts a trial.
+//! All sentences about a load go through [`held`], so that none contradicts a trial.
 
 use super::goals::may_lose;
-use record::number::{count, plural, rate_of, seconds, share, short};
-use record::{Outcome, Results, Run, Trial};
+use record::number::{count, plural, seconds, share, short};
+use record::{Outcome, Results, Run, Sought, Trial};
 
 /// Losses that are named; of more the largest are.
 const NAMED: usize = 4;
 
-/// What the trials that are not void say of a rate: those at it or below.
+/// What the trials that are not void say of a load: those at it or below.
 #[derive(Clone, Debug)]
 pub struct Held<'a> {
-    /// The rate in q/s.
-    pub rate_qps: u64,
+    /// What the search looked for.
+    sought: Sought,
+    /// The load, in its unit.
+    load: u64,
     /// The trials at or below it.
     pub trials: usize,
     /// Those of them that failed, but for losses that the first goal of the search allows; the largest share
@@ -23,28 +26,29 @@ pub struct Held<'a> {
     lengths_s: (f64, f64),
 }
 
-/// How a rate held in all runs of the search and in the trial at half the rate.
-pub fn held(results: &Results, rate_qps: u64) -> Held<'_> {
+/// How a load held in all runs of the search and in the trial at half the rate.
+pub fn held(results: &Results, load: u64) -> Held<'_> {
     let trials = results.runs.iter().flat_map(|run| &run.trials).chain(&results.latency_trial);
-    of_trials(results, rate_qps, trials)
+    of_trials(results, load, trials)
 }
 
-/// How the lowest rate of the runs held, if a trial at it or below lost too much. `None` with goals by which
+/// How the lowest load of the runs held, if a trial at it or below lost too much. `None` with goals by which
 /// such trials are expected.
 pub(crate) fn lost_at_or_below(results: &Results) -> Option<Held<'_>> {
-    let held = held(results, results.summary.as_ref()?.p1);
+    let held = held(results, results.found()?.p1);
     (!held.lost.is_empty() && !may_lose(results)).then_some(held)
 }
 
-/// How the rate of a run held in its own trials.
+/// How the load of a run held in its own trials.
 pub(crate) fn of_run<'a>(results: &Results, run: &'a Run) -> Held<'a> {
-    of_trials(results, run.qps, &run.trials)
+    of_trials(results, run.found(), &run.trials)
 }
 
-fn of_trials<'a>(results: &Results, rate_qps: u64, trials: impl IntoIterator<Item = &'a Trial>) -> Held<'a> {
+fn of_trials<'a>(results: &Results, load: u64, trials: impl IntoIterator<Item = &'a Trial>) -> Held<'a> {
+    let sought = results.sought();
     let allowed = results.settings.goals.first().map_or(0.0, |goal| goal.loss_pct / 100.0);
-    let concerns = |trial: &&Trial| trial.outcome != Outcome::Void && trial.rate_qps <= rate_qps;
-    let mut found = Held { rate_qps, trials: 0, lost: Vec::new(), lengths_s: (f64::INFINITY, 0.0) };
+    let concerns = |trial: &&Trial| trial.outcome != Outcome::Void && sought.of_trial(trial) <= load;
+    let mut found = Held { sought, load, trials: 0, lost: Vec::new(), lengths_s: (f64::INFINITY, 0.0) };
     for trial in trials.into_iter().filter(concerns) {
         found.trials += 1;
         let (shortest, longest) = found.lengths_s;
@@ -63,12 +67,17 @@ impl<'a> Held<'a> {
         self.trials > 0 && self.lost.is_empty()
     }
 
-    /// The lowest rate at which a trial lost too much, in q/s.
-    pub fn lowest_lost_qps(&self) -> Option<u64> {
-        self.lost.iter().map(|trial| trial.rate_qps).min()
+    /// The load in words.
+    pub(crate) fn load_in_words(&self) -> String {
+        self.sought.in_words(self.load)
     }
 
-    /// In how many trials the rate held, and what the others lost: `in 5 of 7 trials of 2 s at or below it; 2
+    /// The lowest load at which a trial lost too much.
+    pub fn lowest_lost(&self) -> Option<u64> {
+        self.lost.iter().map(|trial| self.sought.of_trial(trial)).min()
+    }
+
+    /// In how many trials the load held, and what the others lost: `in 5 of 7 trials of 2 s at or below it; 2
     /// lost 5.20 % and 1.50 %`.
     pub fn words(&self) -> String {
         let lengths = match self.lengths_s {
@@ -86,6 +95,10 @@ impl<'a> Held<'a> {
             };
         }
         let held = count((self.trials - self.lost.len()) as u64);
+        if self.sought == Sought::Connections {
+            // A trial may lose a connection and no query.
+            return format!("in {held} of {all}; {} failed", count(self.lost.len() as u64));
+        }
         let otherwise = self.otherwise().count();
         let lost = match self.lost.len() - otherwise {
             0 => String::new(),
@@ -98,7 +111,8 @@ impl<'a> Held<'a> {
         format!("in {held} of {all}{lost}{failed}")
     }
 
-    /// Those that failed although every query had a valid answer: the cache was not filled beforehand.
+    /// Those that failed although every query had a valid answer: the cache was not filled beforehand, or a
+    /// connection could not be had.
     pub(crate) fn otherwise(&self) -> impl Iterator<Item = &'a Trial> {
         self.lost.iter().copied().filter(|trial| trial.failed_queries() == 0)
     }
@@ -121,12 +135,13 @@ pub(crate) fn share_lost(trial: &Trial) -> String {
 }
 
 /// What a trial lost, and where: `5,230 (3.14 %) at 83,203 q/s`.
-pub(crate) fn lost_at(trial: &Trial) -> String {
-    format!("{} ({}) at {}", count(trial.failed_queries()), share_lost(trial), rate_of(trial.rate_qps))
+pub(crate) fn lost_at(trial: &Trial, sought: Sought) -> String {
+    let load = sought.in_words(sought.of_trial(trial));
+    format!("{} ({}) at {load}", count(trial.failed_queries()), share_lost(trial))
 }
 
 /// Why a trial failed that lost nothing: `at 83,203 q/s: the cache could not be warmed: ...`.
-pub(crate) fn failed_at(trial: &Trial) -> String {
-    let at = format!("at {}", rate_of(trial.rate_qps));
+pub(crate) fn failed_at(trial: &Trial, sought: Sought) -> String {
+    let at = format!("at {}", sought.in_words(sought.of_trial(trial)));
     trial.cause.as_ref().map_or(at, |cause| cause.evidence.clone())
 }

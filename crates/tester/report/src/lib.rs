@@ -11,6 +11,7 @@ mod caveats;
 mod charts;
 mod clean;
 pub mod compare;
+mod connections;
 mod csv;
 mod figures;
 mod goals;

@@ -1,6 +1,6 @@
 //! How a measurement was made, in plain sentences.
 
-use record::{Results, SearchMode, Settings, Validity};
+use record::{Results, SearchMode, Settings, Sought, Validity};
 
 use record::number::{seconds, short};
 
@@ -48,39 +48,52 @@ fn trial(settings: &Settings) -> String {
         Validity::Response => "a response to the question",
         _ => "the AAAA record that the prefix and the name demand",
     };
+    let stand = match settings.connections_range {
+        Some(_) => {
+            ". All connections of a trial are opened before its first query, and stay; every one of them has queries, \
+             so that a trial of more connections than queries in that time is longer. A trial passes only if every \
+             connection was had, none ended before the last answer, and every query got a valid answer."
+        }
+        None => ". A trial passes only if every query got a valid answer.",
+    };
     format!(
         "A trial sends queries {load} for {}. The schedule never waits for answers, and latency counts \
-         from the instant at which a query was due. An answer is valid if it comes within {} and holds {rule}. A \
-         trial passes only if every query got a valid answer.",
+         from the instant at which a query was due. An answer is valid if it comes within {} and holds {rule}{stand}",
         seconds(settings.trial_s),
         seconds(settings.timeout_s)
     )
 }
 
 fn search(settings: &Settings) -> String {
+    let sought = if settings.connections_range.is_some() { Sought::Connections } else { Sought::Rate };
+    let noun = sought.noun();
     let search = match settings.search {
         SearchMode::Rfc8219 => {
-            "Bisection: a trial that passes raises the lower bound, one that fails lowers the upper bound"
+            "Bisection: a trial that passes raises the lower bound, one that fails lowers the upper bound".to_owned()
         }
-        SearchMode::Verify => {
-            "Bisection with verification: two trials that agree decide a rate, a third one decides where they differ, a loss \
-             above 5 % decides alone, and the rate found passed twice"
-        }
+        SearchMode::Verify => format!(
+            "Bisection with verification: two trials that agree decide a {noun}, a third one decides where they differ, a \
+             loss above 5 % decides alone, and the {noun} found passed twice"
+        ),
         SearchMode::Mlr => {
             "MLRsearch (RFC 9971): all trials at a rate decide the rate; the first trials are short and far apart, later ones have the full length"
+                .to_owned()
         }
-        SearchMode::Fixed => "The rate was given, not searched",
-        SearchMode::Other(_) => {
-            "A search raised the rate after trials that passed and lowered it after trials that failed"
-        }
+        SearchMode::Fixed => format!("The {noun} was given, not searched"),
+        SearchMode::Other(_) => format!(
+            "A search raised the {noun} after trials that passed and lowered the {noun} after trials that failed"
+        ),
     };
     let repeated = match settings.repetitions {
         1 => "once".to_owned(),
         number => format!("{number} times"),
     };
+    let closer = match settings.width_pct {
+        pct if pct > 0.0 => format!("are closer than {} %", short(pct)),
+        _ => "are next to each other".to_owned(),
+    };
     format!(
-        "{search}, until the bounds are closer than {} %. The search is repeated {repeated}; the rate that is \
-         given is the first percentile of the rates found; their median is the typical rate.",
-        short(settings.width_pct)
+        "{search}, until the bounds {closer}. The search is repeated {repeated}; the {noun} that is given is the first \
+         percentile of those found; their median is the typical {noun}."
     )
 }

@@ -68,24 +68,29 @@ pub(crate) fn every_trial(results: &Results) -> Vec<Entry<'_>> {
     selftest.chain(search).chain(latency).collect()
 }
 
-/// The trial at the rate that the run found.
+/// The trial at the load that the run found.
 pub(crate) fn best_pass(run: &Run) -> Option<&Trial> {
-    run.trials.iter().rfind(|trial| trial.outcome == Outcome::Pass && trial.rate_qps == run.qps)
+    run.trials.iter().rfind(|trial| trial.outcome == Outcome::Pass && load(run, trial) == run.found())
 }
 
-/// The trial that stopped the run: the last failure at the lowest rate above the one it found.
+/// The trial that stopped the run: the last failure at the lowest load above the one it found.
 pub(crate) fn deciding_failure(run: &Run) -> Option<&Trial> {
     let failures =
-        run.trials.iter().filter(|trial| trial.outcome == Outcome::Fail && trial.rate_qps > run.qps);
-    failures.rev().min_by_key(|trial| trial.rate_qps)
+        run.trials.iter().filter(|trial| trial.outcome == Outcome::Fail && load(run, trial) > run.found());
+    failures.rev().min_by_key(|trial| load(run, trial))
 }
 
-/// The run whose rate is nearest to the median, and its number from 1: the one that stands for all.
+/// The load of a trial of the run.
+fn load(run: &Run, trial: &Trial) -> u64 {
+    run.sought().of_trial(trial)
+}
+
+/// The run whose load is nearest to the median, and its number from 1: the one that stands for all.
 pub(crate) fn typical_run(results: &Results) -> Option<(usize, &Run)> {
-    let median = results.summary.as_ref().map_or(0.0, |summary| summary.median);
-    let found = results.runs.iter().enumerate().filter(|(_, run)| run.qps > 0);
+    let median = results.found().map_or(0.0, |summary| summary.median);
+    let found = results.runs.iter().enumerate().filter(|(_, run)| run.found() > 0);
     let nearest = found.min_by(|(_, a), (_, b)| {
-        let distance = |run: &Run| (run.qps as f64 - median).abs();
+        let distance = |run: &Run| (run.found() as f64 - median).abs();
         distance(a).total_cmp(&distance(b))
     });
     let any = || results.runs.iter().enumerate().find(|(_, run)| !run.trials.is_empty());

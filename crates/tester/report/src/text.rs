@@ -1,19 +1,20 @@
 //! The result on a terminal.
 
-use record::{Results, Severity, Trial};
+use record::{Results, Severity, Sought, Trial};
 
 use super::caveats::{Caveat, caveats, remarks};
 use super::clean::{printable, shortened};
+use super::connections::memory_of_each;
 use super::goals::{goal_lines, steadiness};
 use super::interval::{bounds, interval};
 use super::lines::{line, wrapped};
 use super::observed::summary;
 use super::select::{Tally, every_trial};
 use super::words::{
-    at_ceiling, attempt_lines, certified, confidence, kept, p1_name, p99_name, rate_name, upper_first,
+    at_ceiling, attempt_lines, certified, confidence, kept, load_name, p1_name, p99_name, upper_first,
     verdict,
 };
-use record::number::{count, percent, plural, rate, rate_of, time_of};
+use record::number::{count, octets, percent, plural, rate_of, time_of};
 
 /// The end of a measurement: the verdict, what limited the rate, and at most three remarks that bear on the
 /// rate.
@@ -55,12 +56,13 @@ fn marked(caveats: &[Caveat]) -> String {
 fn summary_lines(results: &Results) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut add = |label: &str, value: String| lines.push((label.to_owned(), value));
-    if let Some(summary) = &results.summary {
+    let sought = results.sought();
+    if let Some(summary) = results.found() {
         let bound = if at_ceiling(results) { "at least " } else { "" };
-        let label = format!("{}, {}", rate_name(results, summary), p1_name(summary.n));
-        add(&label, format!("{bound}{}", rate_of(summary.p1)));
-        add("Median", rate(summary.median));
-        add(&p99_name(summary.n), rate_of(summary.p99));
+        let label = format!("{}, {}", load_name(results, summary), p1_name(summary.n));
+        add(&label, format!("{bound}{}", sought.in_words(summary.p1)));
+        add("Median", sought.mean_in_words(summary.median));
+        add(&p99_name(summary.n), sought.in_words(summary.p99));
         add("Dispersion", format!("{} of the median", percent(summary.dispersion_pct)));
         add("How sure", confidence(results));
     }
@@ -68,13 +70,17 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
         add("Rate", bounds(&found));
     }
     if !results.runs.is_empty() {
-        add("Rates found", rates(results));
+        let label = if sought == Sought::Rate { "Rates found" } else { "Connections found" };
+        add(label, loads(results));
     }
     for (label, value) in goal_lines(results) {
         add(&label, value);
     }
     if let Some(steady) = results.steadiness.as_ref().and_then(steadiness) {
         add("Steadiness", steady);
+    }
+    if let Some(each) = memory_of_each(results) {
+        add("Server's memory for each", octets(each));
     }
     if let Some(trial) = &results.latency_trial {
         add(&format!("Latency at {}", rate_of(trial.rate_qps)), latency(trial));
@@ -103,13 +109,13 @@ fn summary_lines(results: &Results) -> Vec<(String, String)> {
     lines
 }
 
-fn rates(results: &Results) -> String {
+fn loads(results: &Results) -> String {
     const SHOWN: usize = 20;
-    let mut found: Vec<String> = results.runs.iter().take(SHOWN).map(|run| count(run.qps)).collect();
+    let mut found: Vec<String> = results.runs.iter().take(SHOWN).map(|run| count(run.found())).collect();
     if results.runs.len() > SHOWN {
         found.push(format!("and {} more", results.runs.len() - SHOWN));
     }
-    format!("{} q/s", found.join(" · "))
+    format!("{} {}", found.join(" · "), results.sought().unit())
 }
 
 fn latency(trial: &Trial) -> String {

@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use record::{
-    Attempt, AttemptPart, Cause, CertificateUse, Dut, Results, Run, SelfTest, State, Summary, Transport,
-    Trial,
+    Attempt, AttemptPart, Cause, CertificateUse, Dut, Results, Run, SelfTest, Sought, State, Summary,
+    Transport, Trial,
 };
 
 use super::bounds::unseen;
 use super::clean::printable;
+use super::connections::connections_sentence;
 use super::goals::{may_lose, without};
 use super::held::held;
 use super::interval::{interval, interval_sentence};
 use super::select::{Tally, deciding_failure};
 use record::limits::VOID_SHARE;
-use record::number::{NONE, brief_percent, count, percent, plural, rate, rate_of, seconds, time_of};
+use record::number::{NONE, brief_percent, count, percent, plural, rate_of, seconds, time_of};
 
 /// The server and its version; where it is not ours and states none, its address.
 pub(crate) fn dut_name(results: &Results) -> String {
@@ -42,8 +43,10 @@ pub(crate) fn transport(transport: &Transport) -> String {
         resumption,
         request,
     } = transport;
-    let mut parts =
-        vec![format!("{protocol}, {} at a time", plural(*connections, "connection", "connections"))];
+    let mut parts = vec![protocol.clone()];
+    if *connections > 0 {
+        parts.push(format!("{} at a time", plural(*connections, "connection", "connections")));
+    }
     if !request.is_empty() {
         parts.push(request.clone());
     }
@@ -64,7 +67,7 @@ pub(crate) fn transport(transport: &Transport) -> String {
 }
 
 /// ` over DoT`; nothing where queries went in datagrams.
-fn over(results: &Results) -> String {
+pub(super) fn over(results: &Results) -> String {
     let transport = results.settings.transport.as_ref();
     transport.map(|transport| format!(" over {}", transport.protocol_in_words())).unwrap_or_default()
 }
@@ -146,8 +149,11 @@ fn ordinal(number: usize) -> String {
     format!("{number}{suffix}")
 }
 
-/// What the lowest rate of the runs is called: safe only if it held in every trial.
-pub(crate) fn rate_name(results: &Results, summary: &Summary) -> &'static str {
+/// What the lowest load of the runs is called: a rate is safe only if it held in every trial.
+pub(crate) fn load_name(results: &Results, summary: &Summary) -> &'static str {
+    if results.sought() == Sought::Connections {
+        return "Standing connections";
+    }
     if held(results, summary.p1).is_everywhere() { "Safe rate" } else { "Rate found" }
 }
 
@@ -168,7 +174,8 @@ pub fn verdict(results: &Results) -> String {
 }
 
 fn unchecked_verdict(results: &Results) -> String {
-    let mut text = match (&results.summary, interval(results)) {
+    let mut text = match (results.found(), interval(results)) {
+        (Some(found), _) if results.sought() == Sought::Connections => connections_sentence(results, found),
         (Some(summary), _) => rate_sentence(results, summary),
         (None, Some(found)) => interval_sentence(&dut_name(results), results, &found),
         (None, None) => return without_summary(results),
@@ -186,9 +193,9 @@ fn unchecked_verdict(results: &Results) -> String {
     }
     match &results.bottleneck {
         Some(found) if found.cause != Cause::Unattributed => {
-            text + &format!(" What limited the rate: {}.", found.cause)
+            text + &format!(" What limited the {}: {}.", results.sought().noun(), found.cause)
         }
-        _ => text + " The counters do not tell what limited the rate.",
+        _ => text + &format!(" The counters do not tell what limited the {}.", results.sought().noun()),
     }
 }
 
@@ -197,7 +204,10 @@ fn rate_sentence(results: &Results, summary: &Summary) -> String {
     if summary.p1 == 0 {
         let without = results.runs.iter().filter(|run| run.complete && run.qps == 0).count();
         let runs = plural(summary.n, "run", "runs");
-        return format!("No rate passed for {name}{over} in {without} of {runs}{}.", spread(summary));
+        return format!(
+            "No rate passed for {name}{over} in {without} of {runs}{}.",
+            spread(summary, Sought::Rate)
+        );
     }
     let safe =
         if at_ceiling(results) { format!("at least {}", rate_of(summary.p1)) } else { rate_of(summary.p1) };
@@ -207,7 +217,7 @@ fn rate_sentence(results: &Results, summary: &Summary) -> String {
         1 => "one run".to_owned(),
         n => format!("{each} {}", plural(n, "run", "runs")),
     };
-    let spread = spread(summary);
+    let spread = spread(summary, Sought::Rate);
     let words = held.words();
     if held.is_everywhere() || may_lose(results) {
         let without = without(results);
@@ -223,36 +233,39 @@ fn rate_sentence(results: &Results, summary: &Summary) -> String {
     format!("{name} answered {safe}{over}, but not in every trial: the rate held {words}. {found}{spread}.")
 }
 
-/// How the rates of several runs differ, in parentheses.
-fn spread(summary: &Summary) -> String {
+/// How the loads of several runs differ, in parentheses.
+pub(super) fn spread(summary: &Summary, sought: Sought) -> String {
     match summary.n {
         0 | 1 => String::new(),
         _ => format!(
             " (median {}; the runs lie {} apart)",
-            rate(summary.median),
+            sought.mean_in_words(summary.median),
             percent(summary.dispersion_pct)
         ),
     }
 }
 
-/// Which searches void trials ended, and between which bounds their rates lie. `None` also where the bounds
+/// Which searches void trials ended, and between which bounds their loads lie. `None` also where the bounds
 /// of all together are the result.
 pub(crate) fn ended_by_voids(results: &Results) -> Option<String> {
     if interval(results).is_some() {
         return None;
     }
     let ended: Vec<(usize, u64, &Run)> = (results.runs.iter().enumerate())
-        .filter_map(|(index, run)| Some((index + 1, run.ended_by_voids_qps?, run)))
+        .filter_map(|(index, run)| Some((index + 1, run.ended_by_voids()?, run)))
         .collect();
-    let one = |(number, void_qps, run): &(usize, u64, &Run)| {
-        let ended = format!("Void trials left {} undecided in run {number}", rate_of(*void_qps));
+    let sought = results.sought();
+    let noun = sought.noun();
+    let one = |(number, void_load, run): &(usize, u64, &Run)| {
+        let ended = format!("Void trials left {} undecided in run {number}", sought.in_words(*void_load));
+        let passed = sought.in_words(run.found());
         match deciding_failure(run) {
-            _ if run.qps == 0 => format!("{ended}, and no rate passed."),
+            _ if run.found() == 0 => format!("{ended}, and no {noun} passed."),
             Some(failure) => {
-                let (passed, failed) = (rate_of(run.qps), rate_of(failure.rate_qps));
-                format!("{ended}: its rate lies between {passed} and {failed}.")
+                let failed = sought.in_words(sought.of_trial(failure));
+                format!("{ended}: its {noun} lies between {passed} and {failed}.")
             }
-            None => format!("{ended}: its rate is at least {}.", rate_of(run.qps)),
+            None => format!("{ended}: its {noun} is at least {passed}."),
         }
     };
     let named: Vec<String> = ended.iter().take(ENDED_NAMED).map(one).collect();
@@ -276,17 +289,26 @@ fn mostly_void(results: &Results) -> Option<String> {
 const ENDED_NAMED: usize = 3;
 
 fn without_summary(results: &Results) -> String {
+    let sought = results.sought();
+    let noun = sought.noun();
     let found: Vec<String> =
-        results.runs.iter().filter(|run| run.qps > 0).map(|run| rate_of(run.qps)).collect();
+        results.runs.iter().filter(|run| run.found() > 0).map(|run| sought.in_words(run.found())).collect();
     let end = match &results.state {
         State::Running => "The measurement has not ended yet.".to_owned(),
         State::Complete if results.runs.is_empty() => "The measurement had no search.".to_owned(),
+        State::Complete if sought == Sought::Connections => {
+            let void = ended_by_voids(results).unwrap_or_default();
+            return format!("No search for connections came to its end. {void}").trim_end().to_owned();
+        }
         State::Complete => "No run found a rate.".to_owned(),
         State::Interrupted => "The measurement was interrupted.".to_owned(),
         State::Failed(reason) if reason.is_empty() => "The measurement failed.".to_owned(),
         State::Failed(reason) => format!("The measurement failed: {}.", reason.trim_end_matches('.')),
     };
     match (&results.selftest, found.as_slice()) {
+        (_, [_, ..]) if sought == Sought::Connections => {
+            format!("{end} Numbers found so far: {}.", found.join(", "))
+        }
         (_, [_, ..]) => format!("{end} Rates found so far: {}.", found.join(", ")),
         (Some(test), []) if test.passed => {
             format!(
@@ -296,30 +318,33 @@ fn without_summary(results: &Results) -> String {
         }
         (Some(_), []) if matches!(results.state, State::Failed(_)) => end,
         (Some(_), []) => format!("{end} The self-test did not pass."),
-        (None, []) => format!("{end} No rate was found."),
+        (None, []) => format!("{end} No {noun} was found."),
     }
 }
 
-/// Whether every run ended at the highest rate it may try, so that the rate found is only a lower bound.
+/// Whether every run ended at the highest load it may try, so that the load found is only a lower bound.
 pub fn at_ceiling(results: &Results) -> bool {
     !results.runs.is_empty() && results.runs.iter().all(|run| run.at_ceiling)
 }
 
-/// How far the rate can be trusted, in one or two sentences.
+/// How far the load can be trusted, in one or two sentences.
 pub fn confidence(results: &Results) -> String {
-    let Some(summary) = &results.summary else { return "There is no rate to be sure of.".to_owned() };
+    let sought = results.sought();
+    let Some(summary) = results.found() else {
+        return format!("There is no {} to be sure of.", sought.noun());
+    };
     let mut text = if summary.n == 1 {
         "One run says nothing about repeatability.".to_owned()
     } else {
         format!("{} lie {} apart.", plural(summary.n, "run", "runs"), percent(summary.dispersion_pct))
     };
-    text += &format!(" Each search stopped within {}.", rate_of(summary.stop_width_qps));
+    text += &format!(" Each search stopped within {}.", sought.in_words(summary.stop_width()));
     match &summary.median_interval {
         Some(interval) => {
             text += &format!(
                 " The median lies between {} and {} with {} confidence.",
-                rate_of(interval.low),
-                rate_of(interval.high),
+                sought.in_words(interval.low),
+                sought.in_words(interval.high),
                 brief_percent(interval.confidence_pct)
             );
         }

@@ -9,8 +9,11 @@ use std::time::{Duration, SystemTime};
 use engine::search::{
     Mode, Next, Point, SearchResult, SearchSpec, TrialInput, bracket, goal_bounds, loss_inversions, next,
 };
-use record::statistics::{steadiness, summarize, summarize_goals};
-use record::{Environment, GoalResult, Kind, RateInterval, Results, Run, SearchMode, State};
+use record::statistics::{steadiness, summarize, summarize_connections, summarize_goals};
+use record::{
+    Environment, FoundConnections, GoalResult, Kind, Outcome, RateInterval, Results, Run, SearchMode, Sought,
+    State,
+};
 
 use super::certificate::Stored;
 use super::loopback::Loopback;
@@ -19,7 +22,6 @@ use super::quiet::QuietWait;
 use super::target::{Auth, Target};
 use super::tester::{MeasureError, Tester, TrialRun};
 use super::{Plan, Store};
-use record::number::count as grouped;
 
 /// Everything a bench needs.
 pub struct Bench<'a> {
@@ -131,7 +133,7 @@ impl Bench<'_> {
 
     /// About how long the trials take.
     fn forecast(&self) -> Duration {
-        self.plan.forecast(self.plan.repetitions, self.plan.range_qps[1] / 2) + self.afterwards()
+        self.plan.forecast(self.plan.repetitions, None) + self.afterwards()
     }
 
     fn search(
@@ -148,45 +150,65 @@ impl Bench<'_> {
             let input = match next(&spec, &history) {
                 Next::Try(input) => input,
                 Next::Found(found) => break found,
-                Next::Unfit(rate_qps) => return self.without_result(results, &phase, rate_qps),
+                Next::Unfit(load) => return self.without_result(results, &phase, load),
             };
             let waited_s = self.wait_for_quiet(results, quiet);
-            let mut tried = self.try_rate(results, &phase, input, Some(&history))?;
+            let mut tried = self.try_load(results, &phase, input, Some(&history))?;
             tried.trial.waited_s = waited_s;
             history.push(Point::of(input, &tried.trial, self.target.validity));
             let run = results.runs.last_mut().expect("pushed above");
             run.trials.push(tried.trial.clone());
-            run.qps = bracket(&spec, &history).passed_qps;
+            let passed = bracket(&spec, &history).passed;
+            self.note_found(run, SearchResult { load: passed, ..SearchResult::default() });
             run.loss_inversions = loss_inversions(&history);
             run.goals = goal_results(&spec, &history);
             self.keep(results, &phase, &tried)?;
             self.settle();
         };
-        let SearchResult { qps, stop_width_qps, at_ceiling, ended_by_voids_qps } = found;
         let run = results.runs.last_mut().expect("pushed above");
-        let complete = true;
-        *run = Run { qps, stop_width_qps, at_ceiling, ended_by_voids_qps, complete, ..std::mem::take(run) };
-        let ended = ended_by_voids_qps.map_or(String::new(), |void_qps| {
-            format!("; void trials left {} q/s undecided", grouped(void_qps))
+        run.complete = true;
+        self.note_found(run, found);
+        let in_words = |load| self.plan.sought().in_words(load);
+        let ended = found.ended_by_voids.map_or(String::new(), |void_load| {
+            format!("; void trials left {} undecided", in_words(void_load))
         });
-        self.progress.say(&format!(
-            "  {phase}    found {} q/s, bracket {} q/s wide{ended}",
-            grouped(qps),
-            grouped(stop_width_qps)
-        ));
+        let (load, stop_width) = (in_words(found.load), in_words(found.stop_width));
+        self.progress.say(&format!("  {phase}    found {load}, bracket {stop_width} wide{ended}"));
         Ok(())
     }
 
-    /// A search that void trials kept from any rate. The measurement goes on as long as its trials say
+    /// Puts what a search has found into the record of its run.
+    fn note_found(&self, run: &mut Run, found: SearchResult) {
+        let SearchResult { load, stop_width, at_ceiling, ended_by_voids } = found;
+        run.at_ceiling = at_ceiling;
+        match self.plan.sought() {
+            Sought::Rate => {
+                (run.qps, run.stop_width_qps, run.ended_by_voids_qps) = (load, stop_width, ended_by_voids);
+            }
+            Sought::Connections => {
+                run.qps = if load > 0 { self.plan.range_qps[1] } else { 0 };
+                run.connections = Some(FoundConnections { most: load, stop_width, ended_by_voids });
+            }
+        }
+    }
+
+    /// A search that void trials kept from any load. The measurement goes on as long as its trials say
     /// something of the server; else this machine cannot measure now.
-    fn without_result(&self, results: &mut Results, phase: &str, rate_qps: u64) -> Result<(), BenchEnd> {
-        let why = unfit(results, rate_qps);
+    fn without_result(&self, results: &mut Results, phase: &str, load: u64) -> Result<(), BenchEnd> {
+        let why = unfit(results, load);
         let run = results.runs.last_mut().expect("a search has its run");
-        run.ended_by_voids_qps = Some(rate_qps);
-        if RateInterval::of(results).is_some_and(|interval| interval.is_empty()) {
+        self.note_found(run, SearchResult { ended_by_voids: Some(load), ..SearchResult::default() });
+        let says_nothing = match results.sought() {
+            Sought::Rate => RateInterval::of(results).is_some_and(|interval| interval.is_empty()),
+            Sought::Connections => {
+                let mut trials = results.runs.iter().flat_map(|run| &run.trials);
+                trials.all(|trial| trial.outcome == Outcome::Void)
+            }
+        };
+        if says_nothing {
             return Err(BenchEnd::Unfit(why));
         }
-        self.progress.say(&format!("  {phase}    found no rate: {why}"));
+        self.progress.say(&format!("  {phase}    found no {}: {why}", results.sought().noun()));
         Ok(())
     }
 
@@ -199,38 +221,49 @@ impl Bench<'_> {
     fn latency(&mut self, results: &mut Results, quiet: &mut QuietWait) -> Result<(), BenchEnd> {
         let least_qps = results.interval.as_ref().map_or(0, |interval| interval.at_least_qps);
         let half = results.summary.as_ref().map_or(least_qps, |summary| summary.median as u64) / 2;
-        if half == 0 {
+        // All trials of a search for connections have one rate, and show the latency at that.
+        if half == 0 || self.plan.sought() != Sought::Rate {
             return Ok(());
         }
-        let input = TrialInput { rate_qps: half, duration_ns: self.plan.trial_ns };
+        let input = TrialInput { load: half, duration_ns: self.plan.trial_ns };
         let waited_s = self.wait_for_quiet(results, quiet);
-        let mut tried = self.try_rate(results, "half the rate", input, None)?;
+        let mut tried = self.try_load(results, "half the rate", input, None)?;
         tried.trial.waited_s = waited_s;
         results.latency_trial = Some(tried.trial.clone());
         self.keep(results, "half the rate", &tried)
     }
 
-    fn try_rate(
+    fn try_load(
         &mut self,
         results: &Results,
         phase: &str,
-        TrialInput { rate_qps, duration_ns }: TrialInput,
+        input: TrialInput,
         history: Option<&[Point]>,
     ) -> Result<TrialRun, BenchEnd> {
         if self.tester.stopped() {
             return Err(BenchEnd::Interrupted);
         }
         (self.alive)().map_err(BenchEnd::ServerFailed)?;
+        let duration_ns = self.plan.length_ns(input);
+        let sought = self.plan.sought();
+        let (rate_qps, connections) = match sought {
+            Sought::Rate => (input.load, None),
+            Sought::Connections => (self.plan.range_qps[1], Some(input.load)),
+        };
+        if let Some(connections) = connections {
+            self.target = self.target.with_connections(connections);
+        }
         let doing = Status {
             phase: phase.to_owned(),
             rate_qps,
+            connections,
             length: self.plan.trial_time(duration_ns, false),
             bracket: history.map(|history| bracket(&self.plan.search(), history)),
             left: history.map(|history| self.time_left(results, history)),
         };
         let Self { tester, target, auth, progress, .. } = self;
         let tried = progress.during(&doing, || tester.trial(target, auth.as_ref(), rate_qps, duration_ns))?;
-        self.progress.say_trial(phase, &tried.trial);
+        self.progress.say_trial(phase, &tried.trial, sought);
         Ok(tried)
     }
 
@@ -238,7 +271,11 @@ impl Bench<'_> {
     fn keep(&mut self, results: &Results, phase: &str, tried: &TrialRun) -> Result<(), BenchEnd> {
         self.save(results)?;
         // One interval of the HDR log for each trial.
-        let tag = format!("{}-{}qps", phase.replace([' ', '/'], "_"), tried.trial.rate_qps);
+        let load = match self.plan.sought() {
+            Sought::Rate => format!("{}qps", tried.trial.rate_qps),
+            sought @ Sought::Connections => format!("{}connections", sought.of_trial(&tried.trial)),
+        };
+        let tag = format!("{}-{load}", phase.replace([' ', '/'], "_"));
         self.store.append_histogram(&tag, &tried.trial, &tried.latency_ns)?;
         (self.finished)(tried);
         (self.alive)().map_err(BenchEnd::ServerFailed)
@@ -248,10 +285,9 @@ impl Bench<'_> {
     fn time_left(&self, results: &Results, history: &[Point]) -> Duration {
         let done = results.runs.iter().filter(|run| run.complete).count() as u32;
         let now = bracket(&self.plan.search(), history);
-        let expected =
-            results.summary.as_ref().map_or(now.passed_qps.midpoint(now.failed_qps), |s| s.median as u64);
-        let whole = self.plan.forecast(1, expected);
-        let spent = history.iter().map(|point| self.plan.trial_time(point.duration_ns, false)).sum();
+        let expected = results.found().map_or(now.passed.midpoint(now.failed), |found| found.median as u64);
+        let whole = self.plan.forecast(1, Some(expected));
+        let spent = history.iter().map(|point| self.plan.time_of(point)).sum();
         let this = whole.saturating_sub(spent);
         this + whole * self.plan.repetitions.saturating_sub(done + 1) + self.afterwards()
     }
@@ -309,9 +345,12 @@ pub fn observes(auth: Option<&Auth>) -> bool {
 
 fn summarize_runs(results: &mut Results) {
     let complete: Vec<&Run> = results.runs.iter().filter(|run| run.came_to_its_end()).collect();
-    let rates: Vec<u64> = complete.iter().map(|run| run.qps).collect();
-    let width = complete.iter().map(|run| run.stop_width_qps).max().unwrap_or(0);
-    results.summary = summarize(&rates, width);
+    let found: Vec<u64> = complete.iter().map(|run| run.found()).collect();
+    let width = complete.iter().map(|run| run.stop_width()).max().unwrap_or(0);
+    match results.sought() {
+        Sought::Rate => results.summary = summarize(&found, width),
+        Sought::Connections => results.connections = summarize_connections(&found, width),
+    }
     results.interval = RateInterval::of(results);
     results.goals = summarize_goals(&results.settings, &results.runs);
     results.steadiness = steadiness(&results.runs, &results.goals);
@@ -324,11 +363,11 @@ fn goal_results(spec: &SearchSpec, history: &[Point]) -> Vec<GoalResult> {
     }
 }
 
-fn unfit(results: &Results, rate_qps: u64) -> String {
+fn unfit(results: &Results, load: u64) -> String {
     let last = results.runs.last().and_then(|run| run.trials.last());
     let why = last.and_then(|trial| trial.void.as_deref()).unwrap_or("the trials were void");
     format!(
-        "nothing can be said of the server, every trial was void, the last at {} q/s: {why}; measure at a quieter time, or on a machine with processors of its own",
-        grouped(rate_qps)
+        "nothing can be said of the server, every trial was void, the last at {}: {why}; measure at a quieter time, or on a machine with processors of its own",
+        results.sought().in_words(load)
     )
 }

@@ -29,7 +29,7 @@ pub fn observe(bench: &mut Bench<'_>, results: &mut Results) {
     auth.authority.leave_kernel();
     let phase = "its queries".to_owned();
     let length = Duration::from_nanos(LENGTH_NS + plan.listen_ns);
-    let doing = Status { phase, rate_qps, length, bracket: None, left: None };
+    let doing = Status { phase, rate_qps, length, ..Status::default() };
     observer.take();
     observer.watch(true);
     let tried = progress.during(&doing, || tester.trial(target, Some(auth), rate_qps, LENGTH_NS));

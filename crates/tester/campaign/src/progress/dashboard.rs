@@ -123,7 +123,7 @@ impl Dashboard {
             bar.set_position((share_pct.unwrap_or(0.0) * 10.0).clamp(0.0, FULL as f64) as u64);
             bar.set_message(text);
         }
-        self.search.set_message(doing.bracket.map_or_else(|| "–".into(), |of| bracket(of, doing.rate_qps)));
+        self.search.set_message(doing.bracket.map_or_else(|| "–".into(), |of| bracket(of, doing)));
         for line in [&self.head, &self.trial, &self.rate, &self.latency, &self.losses, &self.search] {
             line.tick();
         }
@@ -281,13 +281,13 @@ fn processors(pulse: &Pulse) -> [(Option<f64>, String); 4] {
     ]
 }
 
-/// The bracket as a part of the line from 0 to the lowest rate that failed, and the rate tried in it.
-fn bracket(of: Bracket, tried_qps: u64) -> String {
-    let at = |rate: u64| {
-        let share = rate as f64 / of.failed_qps.max(1) as f64;
+/// The bracket as a part of the line from 0 to the lowest load that failed, and the load tried in it.
+fn bracket(of: Bracket, doing: &Status) -> String {
+    let at = |load: u64| {
+        let share = load as f64 / of.failed.max(1) as f64;
         ((share * (BRACKET - 1) as f64).round() as usize).min(BRACKET - 1)
     };
-    let (passed, tried) = (at(of.passed_qps), at(tried_qps));
+    let (passed, tried) = (at(of.passed), at(doing.connections.unwrap_or(doing.rate_qps)));
     let drawn: String = (0..BRACKET)
         .map(|place| match place {
             _ if place == tried => '●',
@@ -295,7 +295,7 @@ fn bracket(of: Bracket, tried_qps: u64) -> String {
             _ => '┄',
         })
         .collect();
-    format!("{drawn}  {}", bracket_text(of))
+    format!("{drawn}  {}", bracket_text(of, doing.sought()))
 }
 
 #[cfg(test)]
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(server.1, "93 %, its thread worker-0 91 %");
         assert_eq!((tester.1.as_str(), others.1.as_str()), ("25 %", "not known"));
         assert_eq!(hypervisor.0, Some(0.5));
-        let drawn = bracket(Bracket { passed_qps: 25_000, failed_qps: 100_000 }, 62_500);
+        let drawn = bracket(Bracket { passed: 25_000, failed: 100_000 }, &doing);
         assert!(drawn.starts_with("━━━━━━━━━━┄") && drawn.contains("┄●┄"), "{drawn}");
         assert_eq!(latencies(&Pulse::default()), "no valid answer in the last second");
         assert_eq!(losses(&Counts::default(), &Pulse::default()), "none");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use engine::search::Bracket;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measurer::live::Counts;
-use record::{Outcome, Trial};
+use record::{Outcome, Sought, Trial};
 
 use crate::detail::Detail;
 use crate::watch::Watch;
@@ -39,6 +39,8 @@ pub struct Status {
     pub phase: String,
     /// The trial's rate in q/s; 0 where answers set the pace.
     pub rate_qps: u64,
+    /// Where the search looks for connections: how many stand through the trial.
+    pub connections: Option<u64>,
     /// How long the trial takes at most.
     pub length: Duration,
     /// The search's bracket so far.
@@ -53,6 +55,13 @@ const TICK: Duration = Duration::from_millis(100);
 const TICK_ALL: Duration = Duration::from_millis(250);
 /// How often a plain line is written.
 const PLAIN: Duration = Duration::from_secs(5);
+
+impl Status {
+    /// What the search under way looks for.
+    fn sought(&self) -> Sought {
+        if self.connections.is_some() { Sought::Connections } else { Sought::Rate }
+    }
+}
 
 impl Progress {
     /// For a terminal on standard error, if there is one and `quiet` is not set. `watch` is told of every
@@ -100,8 +109,8 @@ impl Progress {
     }
 
     /// Writes a finished trial, as much of it as was asked for.
-    pub(crate) fn say_trial(&self, phase: &str, trial: &Trial) {
-        self.say(&trial_line(phase, trial));
+    pub(crate) fn say_trial(&self, phase: &str, trial: &Trial, sought: Sought) {
+        self.say(&trial_line(phase, trial, sought));
         if Detail::chosen() == Detail::Full {
             self.say(&trial_text(trial));
         }
@@ -109,7 +118,9 @@ impl Progress {
 
     /// Shows a trial while `work` runs it.
     pub fn during<T>(&self, doing: &Status, work: impl FnOnce() -> T) -> T {
-        self.watch.begin(&doing.phase, doing.rate_qps, doing.bracket);
+        // Who watches is told of rates.
+        let bracket = doing.bracket.filter(|_| doing.sought() == Sought::Rate);
+        self.watch.begin(&doing.phase, doing.rate_qps, bracket);
         let result = self.drawn_during(doing, work);
         self.watch.end();
         result
@@ -177,8 +188,10 @@ fn under_way(doing: &Status, elapsed: Duration, counts: &Counts) -> String {
     } else {
         " (closed loop)".to_owned()
     };
+    let connections =
+        doing.connections.map_or_else(String::new, |n| format!(", {}", Sought::Connections.in_words(n)));
     let mut line = format!(
-        "{}{rate}  {:.1} of {:.1} s  {} sent, {} valid",
+        "{}{rate}{connections}  {:.1} of {:.1} s  {} sent, {} valid",
         doing.phase,
         elapsed.as_secs_f64(),
         doing.length.as_secs_f64(),
@@ -192,7 +205,7 @@ fn under_way(doing: &Status, elapsed: Duration, counts: &Counts) -> String {
         }
     }
     if let Some(bracket) = doing.bracket {
-        line += &format!("  {}", bracket_text(bracket));
+        line += &format!("  {}", bracket_text(bracket, doing.sought()));
     }
     if let Some(left) = doing.left {
         line += &format!("  about {} left", short_duration(left.saturating_sub(elapsed)));
@@ -200,13 +213,13 @@ fn under_way(doing: &Status, elapsed: Duration, counts: &Counts) -> String {
     line
 }
 
-pub(crate) fn bracket_text(bracket: Bracket) -> String {
-    format!("between {} and {} q/s", grouped(bracket.passed_qps), grouped(bracket.failed_qps))
+pub(crate) fn bracket_text(bracket: Bracket, sought: Sought) -> String {
+    format!("between {} and {}", grouped(bracket.passed), sought.in_words(bracket.failed))
 }
 
 /// A finished trial in a line.
-fn trial_line(phase: &str, trial: &Trial) -> String {
-    let rate = grouped(trial.rate_qps);
+fn trial_line(phase: &str, trial: &Trial, sought: Sought) -> String {
+    let (load, unit) = (grouped(sought.of_trial(trial)), sought.unit());
     let words = match trial.outcome {
         Outcome::Pass => format!("pass   p99 {} µs", grouped(trial.latency_ns.p99 / 1000)),
         Outcome::Void => format!("void   {}", trial.void.as_deref().unwrap_or_default()),
@@ -216,10 +229,12 @@ fn trial_line(phase: &str, trial: &Trial) -> String {
                 .iter()
                 .map(|(place, count)| format!("{} {}", place.as_str().replace('_', " "), grouped(*count)))
                 .collect();
-            format!("fail   {}", places.join(", "))
+            let cause = || trial.cause.as_ref().map(|found| found.evidence.clone()).unwrap_or_default();
+            let words = if places.is_empty() { cause() } else { places.join(", ") };
+            format!("fail   {words}")
         }
     };
-    format!("  {phase:<13} {rate:>9} q/s  {words}")
+    format!("  {phase:<13} {load:>9} {unit}  {words}")
 }
 
 /// For example `2 h 05 min`, `1 min 10 s`, `8 s`.
@@ -251,6 +266,9 @@ mod tests {
         assert!(line.contains("trial at 5,000 q/s") && line.ends_with("1,200 sent, 1,100 valid"), "{line}");
         counts.lost = 100;
         assert!(under_way(&doing, Duration::from_secs(1), &counts).ends_with("1,100 valid, 100 lost"));
+        let standing = Status { connections: Some(512), ..doing.clone() };
+        let line = under_way(&standing, Duration::from_secs(1), &counts);
+        assert!(line.contains("trial at 5,000 q/s, 512 connections  1.0 of"), "{line}");
         let closed = under_way(&Status { rate_qps: 0, ..doing }, Duration::from_secs(1), &counts);
         assert!(closed.starts_with("trial (closed loop)  1.0 of"), "{closed}");
     }
@@ -259,7 +277,7 @@ mod tests {
     fn a_failed_trial_says_where_it_lost() {
         let losses = [(LossPlace::ServerSocketDrop, 1200), (LossPlace::Late, 4)].into();
         let trial = Trial { rate_qps: 62_500, outcome: Outcome::Fail, losses, ..Trial::default() };
-        let line = trial_line("search 1/3", &trial);
+        let line = trial_line("search 1/3", &trial, Sought::Rate);
         assert!(line.contains("62,500 q/s") && line.contains("late 4, server socket drop 1,200"), "{line}");
     }
 }

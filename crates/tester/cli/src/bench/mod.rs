@@ -173,7 +173,7 @@ impl BenchArgs {
     pub fn forecast(&self) -> Result<Duration, Failure> {
         self.server.name()?;
         let plan = self.search.plan(self.query.timeout_ns())?;
-        let measuring = plan.forecast(plan.repetitions, plan.range_qps[1] / 2) + plan.afterwards(true);
+        let measuring = plan.forecast(plan.repetitions, None) + plan.afterwards(true);
         let names = self.server.authoritative.as_ref().map_or(0, |_| self.query.names.size());
         Ok(measuring + AROUND + Duration::from_secs(names / NAMES_LOADED_PER_SECOND))
     }

@@ -105,6 +105,7 @@ impl QueryArgs {
         Target {
             server,
             streams: None,
+            connections_stand: false,
             workload: WorkloadSpec {
                 names: self.names,
                 first_name: 0,

@@ -166,6 +166,27 @@ impl TransportArgs {
         self.connections.map(|_| "--connections")
     }
 
+    /// Whether the connections can stand, as many as a search chooses.
+    ///
+    /// # Errors
+    /// There are none, their number was given, or they are to end.
+    pub fn check_standing(&self) -> Result<(), Failure> {
+        let (refused, why) = match () {
+            () if self.transport == TransportArg::Udp => ("", "say --transport tcp, dot, doh or doq"),
+            () if self.connections.is_some() => {
+                ("--connections: ", "the search chooses their number; say --max-connections")
+            }
+            () if self.queries_per_connection.is_some_and(|each| each > 0) => {
+                ("--queries-per-connection: ", "the connections are to stay; leave it out")
+            }
+            () if self.connection_idle.is_some() => {
+                ("--connection-idle: ", "the connections are to stay; leave it out")
+            }
+            () => return Ok(()),
+        };
+        Err(Failure::new(EXIT_USAGE, format!("--search-for connections: {refused}{why}")))
+    }
+
     fn tls(&self, protocol: Protocol, server: SocketAddr) -> Result<Tls, Failure> {
         let trust = match (&self.tls_ca, self.tls_pin) {
             (Some(file), _) => Trust::Authorities(file.clone()),

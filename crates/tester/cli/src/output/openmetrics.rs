@@ -63,7 +63,7 @@ impl Collector for Measurement {
 }
 
 fn state(encoder: &mut DescriptorEncoder<'_>, now: &Now) -> fmt::Result {
-    let (low, high) = now.bracket.map_or((0, 0), |bracket| (bracket.passed_qps, bracket.failed_qps));
+    let (low, high) = now.bracket.map_or((0, 0), |bracket| (bracket.passed, bracket.failed));
     for (name, help, value) in [
         ("sextant_trials", "Trials begun, with those of the self-test", now.trials),
         (
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn the_text_has_every_metric_and_its_end() {
         let watch: Arc<Watch> = Arc::default();
-        watch.begin("search 1/3", 5000, Some(Bracket { passed_qps: 1000, failed_qps: 9000 }));
+        watch.begin("search 1/3", 5000, Some(Bracket { passed: 1000, failed: 9000 }));
         let text = exposition(Arc::clone(&watch), "[::1]:53".into())();
         for line in [
             "# TYPE sextant_info gauge",

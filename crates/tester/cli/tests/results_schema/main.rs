@@ -12,8 +12,8 @@ use std::path::Path;
 use record::identifiers::analyse;
 use record::{
     Answers, Attempt, BackgroundQueries, Bottleneck, CertificateUse, Connections, Disturbance, Dut,
-    Experiments, Fact, FileQuestions, Goal, GoalResult, GoalSummary, Interval, Latency, MedianInterval,
-    Observation, Questions, RateInterval, Replay, Results, Steadiness, Transport, Trial,
+    Experiments, Fact, FileQuestions, FoundConnections, Goal, GoalResult, GoalSummary, Interval, Latency,
+    MedianInterval, Observation, Questions, RateInterval, Replay, Results, Steadiness, Transport, Trial,
 };
 use serde_json::{Value, json};
 use validator::{Unknown, validate};
@@ -69,6 +69,7 @@ fn full() -> Results {
     let selftest = results.selftest.as_mut().unwrap();
     (selftest.certificate, selftest.attempts) = (Some(CertificateUse::default()), vec![Attempt::default()]);
     let summary = results.summary.as_mut().unwrap();
+    summary.stop_width_connections = Some(1);
     summary.median_interval = Some(MedianInterval { low: 1, high: 2, confidence_pct: 95.0 });
     results.environment.facts.push(Fact {
         group: "a".into(),
@@ -83,7 +84,10 @@ fn full() -> Results {
         other_programs_pct: Some(1.0),
         ..RateInterval::default()
     });
+    results.connections = results.summary.clone();
+    results.settings.connections_range = Some([1, 2]);
     let run = &mut results.runs[0];
+    run.connections = Some(FoundConnections { ended_by_voids: Some(1), ..FoundConnections::default() });
     run.ended_by_voids_qps = Some(1);
     run.goals = vec![GoalResult { lower_qps: Some(1), upper_qps: None, ..GoalResult::default() }];
     run.trials.push(Trial {

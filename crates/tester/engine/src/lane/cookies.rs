@@ -3,6 +3,7 @@
 use dns64::wire::option_code::COOKIE;
 use dns64::wire::{Message, Options};
 
+use super::LaneSpec;
 use crate::workload::{CLIENT_COOKIE_OCTETS, client_cookie};
 
 /// The longest cookie of a server, in octets (RFC 7873 4).
@@ -13,8 +14,7 @@ const SERVER_COOKIE_OCTETS_MIN: usize = 8;
 /// For each socket of a lane the server's cookie that came with the last answer.
 pub(super) struct Cookies {
     seed: u64,
-    /// The number of the lane's first socket among those of all lanes.
-    first_source: u64,
+    spec: LaneSpec,
     kept: Box<[ServerCookie]>,
 }
 
@@ -25,8 +25,8 @@ struct ServerCookie {
 }
 
 impl Cookies {
-    pub fn new(seed: u64, first_source: u64, sockets: u64) -> Self {
-        Self { seed, first_source, kept: vec![ServerCookie::default(); sockets as usize].into_boxed_slice() }
+    pub fn new(seed: u64, spec: LaneSpec) -> Self {
+        Self { seed, spec, kept: vec![ServerCookie::default(); spec.sockets as usize].into_boxed_slice() }
     }
 
     /// The server's cookie for a socket; empty if there is none yet.
@@ -40,7 +40,7 @@ impl Cookies {
     pub fn take(&mut self, socket: usize, answer: &[u8]) -> bool {
         let Ok(message) = Message::parse(answer) else { return true };
         let Some(cookie) = Options::of(&message).find(COOKIE) else { return true };
-        let source = self.first_source.wrapping_add(socket as u64);
+        let source = self.spec.source(socket);
         let Some((client, server)) = cookie.split_at_checked(CLIENT_COOKIE_OCTETS) else { return false };
         if client != client_cookie(self.seed, source) {
             return false;

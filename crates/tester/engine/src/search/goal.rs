@@ -172,11 +172,7 @@ impl Target {
 
     /// The conditional throughput at a load in q/s (RFC 9971): what was answered in the worst trial that the
     /// exceed ratio does not forgive, full-length trials from the one with the least loss on.
-    pub fn conditional_qps<'a>(
-        &self,
-        rate_qps: u64,
-        trials: impl IntoIterator<Item = &'a Point> + Clone,
-    ) -> f64 {
+    pub fn conditional_qps<'a>(&self, load: u64, trials: impl IntoIterator<Item = &'a Point> + Clone) -> f64 {
         let sums = self.sums(trials.clone());
         let mut full: Vec<&Point> =
             trials.into_iter().filter(|trial| trial.duration_ns >= self.trial_ns).collect();
@@ -192,7 +188,7 @@ impl Target {
             remaining -= trial.duration_ns as f64;
         }
         let of_quantile = if remaining > 0.0 { 1.0 } else { quantile_loss_ratio.unwrap_or(1.0) };
-        rate_qps as f64 * (1.0 - of_quantile)
+        load as f64 * (1.0 - of_quantile)
     }
 }
 
@@ -202,7 +198,7 @@ mod tests {
 
     fn trials(of: &[(u64, f64)]) -> Vec<Point> {
         let point = |&(seconds, loss_ratio): &(u64, f64)| Point {
-            rate_qps: 1000,
+            load: 1000,
             duration_ns: seconds * SECOND_NS,
             outcome: if loss_ratio > 0.0 { Outcome::Fail } else { Outcome::Pass },
             loss_ratio,

@@ -39,7 +39,7 @@ type Loads = BTreeMap<u64, Vec<Point>>;
 fn loads(history: &[Point]) -> Loads {
     let mut loads = Loads::new();
     for point in history.iter().filter(|point| point.outcome != Outcome::Void) {
-        loads.entry(point.rate_qps).or_default().push(*point);
+        loads.entry(point.load).or_default().push(*point);
     }
     loads
 }
@@ -54,7 +54,7 @@ pub fn goal_bounds(spec: &SearchSpec, goals: &[Goal], history: &[Point]) -> Vec<
             lower_qps: lower,
             upper_qps: upper,
             conditional_qps: lower.map_or(0.0, |qps| target.conditional_qps(qps, &loads[&qps])),
-            at_ceiling: lower.is_some_and(|qps| qps >= spec.high_qps),
+            at_ceiling: lower.is_some_and(|qps| qps >= spec.high),
         }
     };
     goals.iter().map(bounds_of).collect()
@@ -84,14 +84,14 @@ pub(super) fn next(spec: &SearchSpec, goals: &[Goal], history: &[Point]) -> Next
 fn found(spec: &SearchSpec, goals: &[Goal], history: &[Point]) -> SearchResult {
     let bounds = goal_bounds(spec, &goals[..goals.len().min(1)], history);
     let Some(GoalBounds { lower_qps, upper_qps, at_ceiling, .. }) = bounds.first() else {
-        return SearchResult { qps: 0, stop_width_qps: 0, at_ceiling: false, ended_by_voids_qps: None };
+        return SearchResult { load: 0, stop_width: 0, at_ceiling: false, ended_by_voids: None };
     };
     let qps = lower_qps.unwrap_or(0);
     SearchResult {
-        qps,
-        stop_width_qps: upper_qps.map_or(0, |upper| upper - qps),
+        load: qps,
+        stop_width: upper_qps.map_or(0, |upper| upper - qps),
         at_ceiling: *at_ceiling,
-        ended_by_voids_qps: None,
+        ended_by_voids: None,
     }
 }
 
@@ -110,15 +110,15 @@ fn step(
     let coarse = level.checked_sub(1).and_then(|level| targets.get(level));
     let hint = coarse.map(|&coarse| View::new(spec, coarse, loads).bounds()).unwrap_or_default();
     let target = targets[level];
-    let rate_qps = View::new(spec, target, loads).next_load(hint, grid)?;
-    Some(TrialInput { rate_qps, duration_ns: target.trial_ns })
+    let load = View::new(spec, target, loads).next_load(hint, grid)?;
+    Some(TrialInput { load, duration_ns: target.trial_ns })
 }
 
 /// Loads one width apart, from the highest down: goals that are looked for at the same ones share their
 /// trials.
 #[derive(Clone, Copy)]
 struct Grid {
-    high_qps: u64,
+    high: u64,
     /// From one load to the next, below 1.
     ratio: f64,
 }
@@ -126,12 +126,12 @@ struct Grid {
 impl Grid {
     fn new(spec: &SearchSpec, goals: &[Goal]) -> Self {
         let width_pct = goals.iter().map(|goal| goal.width_pct).fold(50.0, f64::min);
-        Self { high_qps: spec.high_qps, ratio: 1.0 - width_pct / 100.0 }
+        Self { high: spec.high, ratio: 1.0 - width_pct / 100.0 }
     }
 
     /// The nearest load of the grid, if it is `inside`; else the load itself.
     fn snap(self, load: u64, inside: impl Fn(&u64) -> bool) -> u64 {
-        let high = self.high_qps as f64;
+        let high = self.high as f64;
         let steps = ((load.max(1) as f64 / high).ln() / self.ratio.ln()).round();
         let snapped = (high * self.ratio.powf(steps)).round() as u64;
         if inside(&snapped) { snapped } else { load }
@@ -166,19 +166,19 @@ impl<'a> View<'a> {
     /// the bounds, so that a load that needs several trials gets them one after another.
     fn next_load(&self, hint: Bounds, grid: Grid) -> Option<u64> {
         let Bounds { lower, upper } = self.bounds();
-        let (low_qps, high_qps) = (self.spec.low_qps, self.spec.high_qps);
-        if lower.is_some_and(|lower| lower >= high_qps) || upper.is_some_and(|upper| upper <= low_qps) {
+        let (low, high) = (self.spec.low, self.spec.high);
+        if lower.is_some_and(|lower| lower >= high) || upper.is_some_and(|upper| upper <= low) {
             return None;
         }
         let inside =
             |load: &u64| lower.is_none_or(|lower| *load > lower) && upper.is_none_or(|upper| *load < upper);
         let load = match (lower, upper) {
             (Some(lower), Some(upper)) => self.between(lower, upper)?,
-            (None, None) => hint.lower.or(hint.upper).unwrap_or(high_qps),
-            (None, Some(upper)) => self.below(upper, hint.lower.filter(inside)).clamp(low_qps, upper - 1),
-            (Some(lower), None) => self.above(lower, hint.upper.filter(inside)).clamp(lower + 1, high_qps),
+            (None, None) => hint.lower.or(hint.upper).unwrap_or(high),
+            (None, Some(upper)) => self.below(upper, hint.lower.filter(inside)).clamp(low, upper - 1),
+            (Some(lower), None) => self.above(lower, hint.upper.filter(inside)).clamp(lower + 1, high),
         };
-        Some(grid.snap(load, |load| inside(load) && (low_qps..=high_qps).contains(load)))
+        Some(grid.snap(load, |load| inside(load) && (low..=high).contains(load)))
     }
 
     /// The geometric mean, as widths are relative.

@@ -3,20 +3,20 @@ use proptest::prelude::*;
 use record::standing::Standing;
 
 const TRIAL_NS: u64 = 1_000_000_000;
-const INPUT: TrialInput = TrialInput { rate_qps: 50_000, duration_ns: TRIAL_NS };
+const INPUT: TrialInput = TrialInput { load: 50_000, duration_ns: TRIAL_NS };
 /// Of a failure that may have been a pause of the machine.
 const MARGINAL: f64 = 0.01;
 
 const AT_CEILING: Next =
-    Next::Found(SearchResult { qps: 100_000, stop_width_qps: 0, at_ceiling: true, ended_by_voids_qps: None });
+    Next::Found(SearchResult { load: 100_000, stop_width: 0, at_ceiling: true, ended_by_voids: None });
 
-fn point(rate_qps: u64, outcome: Outcome) -> Point {
+fn point(load: u64, outcome: Outcome) -> Point {
     let loss_ratio = if outcome == Outcome::Pass { 0.0 } else { MARGINAL };
-    Point { rate_qps, duration_ns: TRIAL_NS, outcome, loss_ratio }
+    Point { load, duration_ns: TRIAL_NS, outcome, loss_ratio }
 }
 
 fn spec(mode: Mode) -> SearchSpec {
-    SearchSpec { mode, low_qps: 10, high_qps: 100_000, trial_ns: TRIAL_NS, width_pct: 1.0, voids_max: 3 }
+    SearchSpec { mode, low: 10, high: 100_000, trial_ns: TRIAL_NS, width_pct: 1.0, voids_max: 3 }
 }
 
 /// Searches a server that answers everything up to `capacity` q/s.
@@ -24,7 +24,7 @@ fn search(spec: &SearchSpec, mut outcome: impl FnMut(u64) -> Outcome) -> (Next, 
     let mut history = Vec::new();
     loop {
         match next(spec, &history) {
-            Next::Try(TrialInput { rate_qps, .. }) => history.push(point(rate_qps, outcome(rate_qps))),
+            Next::Try(TrialInput { load, .. }) => history.push(point(load, outcome(load))),
             end => return (end, history),
         }
         assert!(history.len() < 100, "the search does not end");
@@ -39,11 +39,11 @@ fn up_to(capacity: u64) -> impl Fn(u64) -> Outcome {
 fn the_ceiling_and_the_floor_end_the_search() {
     let (end, history) = search(&spec(Mode::Rfc8219), up_to(1_000_000));
     assert_eq!(end, AT_CEILING);
-    assert_eq!(history.last().unwrap().rate_qps, 100_000);
+    assert_eq!(history.last().unwrap().load, 100_000);
     let (end, _) = search(&spec(Mode::Rfc8219), up_to(0));
     assert_eq!(
         end,
-        Next::Found(SearchResult { qps: 0, stop_width_qps: 10, at_ceiling: false, ended_by_voids_qps: None })
+        Next::Found(SearchResult { load: 0, stop_width: 10, at_ceiling: false, ended_by_voids: None })
     );
 }
 
@@ -57,8 +57,8 @@ fn a_void_trial_is_repeated() {
         }
         up_to(60_000)(rate)
     });
-    assert!(matches!(end, Next::Found(found) if found.qps <= 60_000 && found.qps > 59_000), "{end:?}");
-    assert!(history[..3].iter().all(|point| point.rate_qps == 50_000));
+    assert!(matches!(end, Next::Found(found) if found.load <= 60_000 && found.load > 59_000), "{end:?}");
+    assert!(history[..3].iter().all(|point| point.load == 50_000));
 }
 
 #[test]
@@ -66,23 +66,23 @@ fn the_search_goes_on_below_a_rate_that_void_trials_left_undecided() {
     for mode in [Mode::Rfc8219, Mode::Verify] {
         let (end, history) = search(&spec(mode.clone()), |_| Outcome::Void);
         assert_eq!(end, Next::Unfit(12_500));
-        let tried: Vec<u64> = history.iter().map(|point| point.rate_qps).collect();
+        let tried: Vec<u64> = history.iter().map(|point| point.load).collect();
         assert_eq!(tried, [[50_000; 3], [25_000; 3], [12_500; 3]].concat());
-        for void_qps in [75_000, 62_500, 50_000] {
+        for void_load in [75_000, 62_500, 50_000] {
             let (end, _) = search(&spec(mode.clone()), |rate| {
-                if rate == void_qps { Outcome::Void } else { up_to(void_qps - 1000)(rate) }
+                if rate == void_load { Outcome::Void } else { up_to(void_load - 1000)(rate) }
             });
             let Next::Found(found) = end else { panic!("{end:?}") };
-            assert!((void_qps - 1600..void_qps).contains(&found.qps), "{found:?}");
-            let decided_by = (found.qps + found.stop_width_qps < void_qps, found.ended_by_voids_qps);
+            assert!((void_load - 1600..void_load).contains(&found.load), "{found:?}");
+            let decided_by = (found.load + found.stop_width < void_load, found.ended_by_voids);
             assert_eq!(decided_by, (true, None), "a failure below decided: {found:?}");
         }
         let (end, _) =
             search(&spec(mode.clone()), |rate| if rate > 60_000 { Outcome::Void } else { Outcome::Pass });
         let Next::Found(found) = end else { panic!("{end:?}") };
-        let undecided_qps = found.ended_by_voids_qps.unwrap();
-        assert!((59_000..=60_000).contains(&found.qps) && undecided_qps > 60_000, "{found:?}");
-        assert_eq!((found.qps + found.stop_width_qps, found.at_ceiling), (100_000, false), "nothing failed");
+        let undecided = found.ended_by_voids.unwrap();
+        assert!((59_000..=60_000).contains(&found.load) && undecided > 60_000, "{found:?}");
+        assert_eq!((found.load + found.stop_width, found.at_ceiling), (100_000, false), "nothing failed");
     }
 }
 
@@ -92,7 +92,7 @@ fn the_search_goes_on_above_where_a_void_trial_had_all_answers() {
     let complete = Point { loss_ratio: 0.0, ..point(50_000, Outcome::Void) };
     assert_eq!(next(&spec, &[complete, point(50_000, Outcome::Void), complete]), spec.trial(75_000));
     let failed = point(75_000, Outcome::Fail);
-    assert_eq!(bracket(&spec, &[complete, complete, complete, failed]).passed_qps, 0, "it proves nothing");
+    assert_eq!(bracket(&spec, &[complete, complete, complete, failed]).passed, 0, "it proves nothing");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn three_times_as_many_voids_and_more_than_counted_trials_end_the_search() {
         if trials % 3 == 0 { up_to(60_000)(rate) } else { Outcome::Void }
     });
     let Next::Found(found) = end else { panic!("{end:?}") };
-    assert_eq!((found.qps, found.ended_by_voids_qps, history.len()), (56_250, Some(59_375), 13));
+    assert_eq!((found.load, found.ended_by_voids, history.len()), (56_250, Some(59_375), 13));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_contested_rate_is_decided_by_a_third_trial() {
     let (pass, fail) = (Outcome::Pass, Outcome::Fail);
     for open in [&[fail][..], &[fail, pass], &[pass, fail]] {
         assert_eq!(next(&spec, &trials(open)), spec.trial(50_000), "{open:?}");
-        assert_eq!(bracket(&spec, &trials(open)), Bracket { passed_qps: 0, failed_qps: 100_001 }, "{open:?}");
+        assert_eq!(bracket(&spec, &trials(open)), Bracket { passed: 0, failed: 100_001 }, "{open:?}");
     }
     for failed in [&[fail, fail][..], &[fail, pass, fail], &[pass, fail, fail]] {
         assert_eq!(next(&spec, &trials(failed)), spec.trial(25_000), "{failed:?}");
@@ -137,8 +137,8 @@ fn the_rate_found_is_confirmed_and_the_search_goes_on_below_where_that_fails() {
     });
     let Next::Found(found) = end else { panic!("{end:?}") };
     let first = first.unwrap();
-    assert!(found.qps < first && found.qps + found.stop_width_qps == first, "{found:?} below {first}");
-    let passed = history.iter().filter(|point| point.rate_qps == found.qps);
+    assert!(found.load < first && found.load + found.stop_width == first, "{found:?} below {first}");
+    let passed = history.iter().filter(|point| point.load == found.load);
     assert_eq!(passed.map(|point| point.outcome).collect::<Vec<_>>(), [Outcome::Pass; 2]);
 }
 
@@ -149,7 +149,7 @@ fn by_the_rfc_one_unlucky_trial_excludes_the_upper_half() {
         let (end, _) = search(&spec(mode), |rate| {
             if rate == 50_000 && std::mem::take(&mut first) { Outcome::Fail } else { up_to(60_000)(rate) }
         });
-        assert!(matches!(end, Next::Found(found) if (found.qps < 50_000) == unlucky), "{end:?}");
+        assert!(matches!(end, Next::Found(found) if (found.load < 50_000) == unlucky), "{end:?}");
     }
 }
 
@@ -172,7 +172,7 @@ fn a_fixed_rate_is_tried_as_often_as_told() {
     assert_eq!(end, AT_CEILING);
     assert_eq!(history.len(), 4);
     assert!(
-        matches!(search(&spec(Mode::Fixed { trials: 1 }), up_to(5)).0, Next::Found(found) if found.qps == 0)
+        matches!(search(&spec(Mode::Fixed { trials: 1 }), up_to(5)).0, Next::Found(found) if found.load == 0)
     );
 }
 
@@ -190,9 +190,9 @@ proptest! {
         let mode = if verify { Mode::Verify } else { Mode::Rfc8219 };
         let (end, _) = search(&spec(mode), up_to(capacity));
         let Next::Found(found) = end else { return Err(TestCaseError::fail(format!("{end:?}"))) };
-        prop_assert!(found.qps <= capacity);
-        prop_assert!(found.qps + found.stop_width_qps > capacity);
-        prop_assert!(found.stop_width_qps as f64 <= (found.qps as f64 * 0.01).max(1.0));
+        prop_assert!(found.load <= capacity);
+        prop_assert!(found.load + found.stop_width > capacity);
+        prop_assert!(found.stop_width as f64 <= (found.load as f64 * 0.01).max(1.0));
     }
 
     /// Whatever the trials show, a bisection ends, and its result is what its rule makes of all its trials.
@@ -208,14 +208,14 @@ proptest! {
         let mut history = Vec::new();
         let end = loop {
             match next(&spec, &history) {
-                Next::Try(TrialInput { rate_qps, duration_ns }) => {
+                Next::Try(TrialInput { load, duration_ns }) => {
                     // When the list is at its end, fair coins go on.
                     let (which, loss) = trials.next().unwrap_or_else(|| {
                         (1 + (random.unit() * 7.0) as u8, random.unit() * 0.06)
                     });
                     let outcome = [Outcome::Void, Outcome::Pass, Outcome::Fail][usize::from(which.min(4)) % 3];
                     let loss_ratio = if outcome == Outcome::Pass { 0.0 } else { loss };
-                    history.push(Point { rate_qps, duration_ns, outcome, loss_ratio });
+                    history.push(Point { load, duration_ns, outcome, loss_ratio });
                 }
                 end => break end,
             }
@@ -231,15 +231,15 @@ proptest! {
         history in prop::collection::vec((10u64..40, 0u8..3, 0.0f64..0.1), 0..40),
         verify: bool,
     ) {
-        let spec = SearchSpec { high_qps: 40, ..spec(if verify { Mode::Verify } else { Mode::Rfc8219 }) };
-        let point = |(rate_qps, which, loss): (u64, u8, f64)| {
+        let spec = SearchSpec { high: 40, ..spec(if verify { Mode::Verify } else { Mode::Rfc8219 }) };
+        let point = |(load, which, loss): (u64, u8, f64)| {
             let outcome = [Outcome::Void, Outcome::Pass, Outcome::Fail][usize::from(which)];
             let loss_ratio = if outcome == Outcome::Pass { 0.0 } else { loss };
-            Point { loss_ratio, ..point(rate_qps, outcome) }
+            Point { loss_ratio, ..point(load, outcome) }
         };
         let history: Vec<Point> = history.into_iter().map(point).collect();
         let now = bracket(&spec, &history);
-        prop_assert!(now.passed_qps < now.failed_qps);
+        prop_assert!(now.passed < now.failed);
         obeys_its_rule(&spec, &history, next(&spec, &history))?;
     }
 }
@@ -248,22 +248,22 @@ proptest! {
 /// rate below it failed, and no rate is left open. Only void trials end a search before.
 fn obeys_its_rule(spec: &SearchSpec, history: &[Point], end: Next) -> Result<(), TestCaseError> {
     let Next::Found(found) = end else { return Ok(()) };
-    let at_or_below = |point: &&Point| point.rate_qps <= found.qps;
+    let at_or_below = |point: &&Point| point.load <= found.load;
     let failed = history.iter().filter(at_or_below).filter(|point| point.outcome == Outcome::Fail).count();
     let standings = bisection::standings(spec, history);
     if spec.mode == Mode::Rfc8219 {
         prop_assert_eq!(failed, 0);
     }
     for point in history.iter().filter(at_or_below) {
-        prop_assert!(standings.of(point.rate_qps) != Standing::Failed, "{:?} below {:?}", point, found);
+        prop_assert!(standings.of(point.load) != Standing::Failed, "{:?} below {:?}", point, found);
     }
-    if found.ended_by_voids_qps.is_some() {
+    if found.ended_by_voids.is_some() {
         return Ok(());
     }
-    prop_assert_eq!(standings.open_qps(), None);
-    if found.qps > 0 {
-        prop_assert_eq!(standings.of(found.qps), Standing::Passed);
-        let above = standings.of(found.qps + found.stop_width_qps);
+    prop_assert_eq!(standings.open(), None);
+    if found.load > 0 {
+        prop_assert_eq!(standings.of(found.load), Standing::Passed);
+        let above = standings.of(found.load + found.stop_width);
         prop_assert!(found.at_ceiling || above == Standing::Failed, "{:?}", found);
     }
     Ok(())
@@ -271,10 +271,10 @@ fn obeys_its_rule(spec: &SearchSpec, history: &[Point], end: Next) -> Result<(),
 
 /// A server that answers so many and no more.
 fn answering(capacity: u64) -> impl Fn(TrialInput) -> Point {
-    move |TrialInput { rate_qps, duration_ns }| {
-        let loss_ratio = 1.0 - capacity.min(rate_qps) as f64 / rate_qps as f64;
+    move |TrialInput { load, duration_ns }| {
+        let loss_ratio = 1.0 - capacity.min(load) as f64 / load as f64;
         let outcome = if loss_ratio > 0.0 { Outcome::Fail } else { Outcome::Pass };
-        Point { rate_qps, duration_ns, outcome, loss_ratio }
+        Point { load, duration_ns, outcome, loss_ratio }
     }
 }
 
@@ -293,16 +293,10 @@ fn search_mlr(spec: &SearchSpec, mut trial: impl FnMut(TrialInput) -> Point) -> 
 fn mlr_ends_at_the_ceiling_and_at_the_floor() {
     let spec = spec(Mode::Mlr(Goal::rfc2544(1.0)));
     let (found, history) = search_mlr(&spec, answering(1_000_000));
-    assert_eq!(
-        found,
-        SearchResult { qps: 100_000, stop_width_qps: 0, at_ceiling: true, ended_by_voids_qps: None }
-    );
+    assert_eq!(found, SearchResult { load: 100_000, stop_width: 0, at_ceiling: true, ended_by_voids: None });
     assert_eq!(history.len(), 3, "one trial of each length: {history:?}");
     let (found, _) = search_mlr(&spec, answering(0));
-    assert_eq!(
-        found,
-        SearchResult { qps: 0, stop_width_qps: 10, at_ceiling: false, ended_by_voids_qps: None }
-    );
+    assert_eq!(found, SearchResult { load: 0, stop_width: 10, at_ceiling: false, ended_by_voids: None });
 }
 
 #[test]
@@ -313,7 +307,7 @@ fn mlr_repeats_void_trials_as_they_were() {
     let other = Point { loss_ratio: 0.2, ..void };
     assert_eq!(next(&spec, &[void, other]), spec.trial(100_000));
     let below = next(&spec, &[void, other, void]);
-    assert!(matches!(below, Next::Try(input) if input.rate_qps < 100_000), "{below:?}");
+    assert!(matches!(below, Next::Try(input) if input.load < 100_000), "{below:?}");
     assert_eq!(goal_bounds(&spec, &Goal::csit(0.5), &[void])[0].upper_qps, None, "it says nothing");
 }
 
@@ -324,7 +318,7 @@ proptest! {
             [goals].clone();
         let spec = spec(Mode::Mlr(goals.clone()));
         let (found, history) = search_mlr(&spec, answering(capacity));
-        prop_assert!(found.qps <= capacity && found.qps + found.stop_width_qps > capacity);
+        prop_assert!(found.load <= capacity && found.load + found.stop_width > capacity);
         for (goal, bounds) in goals.iter().zip(goal_bounds(&spec, &goals, &history)) {
             let (lower, upper) = (bounds.lower_qps.unwrap() as f64, bounds.upper_qps.unwrap() as f64);
             prop_assert!(upper - lower <= upper * goal.width_pct / 100.0 + 1.0, "{bounds:?}");
@@ -339,10 +333,10 @@ proptest! {
     fn any_server_ends_mlr(losses in prop::collection::vec(0.0f64..0.02, 300), goals in 0usize..3) {
         let goals = [Goal::ladder(60 * TRIAL_NS, 1.0), Goal::tst009(1.0), Goal::csit(0.5)][goals].clone();
         let mut losses = losses.into_iter();
-        let (_, history) = search_mlr(&spec(Mode::Mlr(goals)), |TrialInput { rate_qps, duration_ns }| {
+        let (_, history) = search_mlr(&spec(Mode::Mlr(goals)), |TrialInput { load, duration_ns }| {
             let loss_ratio = (losses.next().unwrap_or(0.0) - 0.01).max(0.0);
             let outcome = if loss_ratio > 0.0 { Outcome::Fail } else { Outcome::Pass };
-            Point { rate_qps, duration_ns, outcome, loss_ratio }
+            Point { load, duration_ns, outcome, loss_ratio }
         });
         // Two goals, some 14 loads for each, and up to 21 trials at a load (csit).
         prop_assert!(history.len() < 600, "{} trials", history.len());
@@ -355,6 +349,6 @@ proptest! {
 fn a_trial_is_as_long_as_was_asked() {
     let trial =
         Trial { rate_qps: 13_596, duration_s: 0.499_99, scheduled: 6798, valid: 6798, ..Trial::default() };
-    let input = TrialInput { rate_qps: 13_596, duration_ns: TRIAL_NS / 2 };
+    let input = TrialInput { load: 13_596, duration_ns: TRIAL_NS / 2 };
     assert_eq!(Point::of(input, &trial, Validity::Strict).duration_ns, TRIAL_NS / 2);
 }

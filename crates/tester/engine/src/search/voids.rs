@@ -1,4 +1,4 @@
-//! Void trials: when they leave a rate undecided, when they end a search, and what is known then.
+//! Void trials: when they leave a load undecided, when they end a search, and what is known then.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::{Bracket, Next, Point, SearchResult, SearchSpec, bracket};
 use record::Outcome;
 use record::limits::{VOID_SHARE, VOIDS_IN_SEARCH};
 
-/// Trials that void ones left undecided, by what they were told. The search goes on at other rates.
+/// Trials that void ones left undecided, by what they were told. The search goes on at other loads.
 #[derive(Debug, Default)]
 pub(super) struct Undecided(BTreeSet<(u64, u64)>);
 
@@ -15,21 +15,20 @@ impl Undecided {
     pub(super) fn of(spec: &SearchSpec, history: &[Point]) -> Self {
         let runs = history.chunk_by(Point::repeats);
         let void = |run: &&[Point]| run[0].outcome == Outcome::Void && run.len() >= spec.voids_max as usize;
-        Self(runs.filter(void).map(|run| (run[0].rate_qps, run[0].duration_ns)).collect())
+        Self(runs.filter(void).map(|run| (run[0].load, run[0].duration_ns)).collect())
     }
 
     pub(super) fn has(&self, point: &Point) -> bool {
-        self.0.contains(&(point.rate_qps, point.duration_ns))
+        self.0.contains(&(point.load, point.duration_ns))
     }
 
-    /// The history by which the next rate is chosen, and never the result: a rate left undecided counts as
+    /// The history by which the next load is chosen, and never the result: a load left undecided counts as
     /// passed if a void trial there had all answers, else as failed, so that the search looks for bounds
     /// above or below it.
     pub(super) fn assumed(&self, history: &[Point]) -> Vec<Point> {
         let had_all = |of: &Point| {
             history.iter().any(|point| {
-                (point.rate_qps, point.duration_ns) == (of.rate_qps, of.duration_ns)
-                    && point.is_void_with_all()
+                (point.load, point.duration_ns) == (of.load, of.duration_ns) && point.is_void_with_all()
             })
         };
         let assume = |point: &Point| match () {
@@ -40,17 +39,17 @@ impl Undecided {
         history.iter().map(assume).collect()
     }
 
-    /// The lowest such rate above this one, or of all; `None` if there is none.
-    pub(super) fn above(&self, rate_qps: u64) -> Option<u64> {
-        let rates = || self.0.iter().map(|&(rate_qps, _)| rate_qps);
-        rates().find(|&undecided_qps| undecided_qps > rate_qps).or_else(|| rates().next())
+    /// The lowest such load above this one, or of all; `None` if there is none.
+    pub(super) fn above(&self, load: u64) -> Option<u64> {
+        let loads = || self.0.iter().map(|&(load, _)| load);
+        loads().find(|&undecided| undecided > load).or_else(|| loads().next())
     }
 }
 
 impl Point {
     /// Whether the trial was run as the other one and ended so.
     fn repeats(&self, other: &Self) -> bool {
-        (self.rate_qps, self.duration_ns, self.outcome) == (other.rate_qps, other.duration_ns, other.outcome)
+        (self.load, self.duration_ns, self.outcome) == (other.load, other.duration_ns, other.outcome)
     }
 
     fn is_void_with_all(&self) -> bool {
@@ -65,16 +64,16 @@ pub(super) fn are_too_many(spec: &SearchSpec, history: &[Point]) -> bool {
     voids >= most && voids as f64 > history.len() as f64 * VOID_SHARE.value / 100.0
 }
 
-/// What is known where void trials at a rate kept the search from its end.
-pub(super) fn known(spec: &SearchSpec, history: &[Point], rate_qps: u64) -> Next {
-    let Bracket { passed_qps, failed_qps } = bracket(spec, history);
-    if passed_qps == 0 {
-        return Next::Unfit(rate_qps);
+/// What is known where void trials at a load kept the search from its end.
+pub(super) fn known(spec: &SearchSpec, history: &[Point], load: u64) -> Next {
+    let Bracket { passed, failed } = bracket(spec, history);
+    if passed == 0 {
+        return Next::Unfit(load);
     }
     Next::Found(SearchResult {
-        qps: passed_qps,
-        stop_width_qps: failed_qps.min(spec.high_qps).saturating_sub(passed_qps),
-        at_ceiling: passed_qps >= spec.high_qps,
-        ended_by_voids_qps: Some(rate_qps),
+        load: passed,
+        stop_width: failed.min(spec.high).saturating_sub(passed),
+        at_ceiling: passed >= spec.high,
+        ended_by_voids: Some(load),
     })
 }

@@ -65,7 +65,7 @@ enum Weight {
     Tells,
     /// A failure may not be the server's: it is void. A pass stands, for it was made harder.
     Excuses,
-    /// The server failed before the trial: it counts as failed, whatever came of its queries.
+    /// The server failed whatever came of the queries: before the trial, or by its connections.
     Fails,
     /// The trial was not the one asked for: it is void in any case.
     Spoils,
@@ -85,7 +85,7 @@ type Rule = fn(&Evidence<'_>, &Limits) -> Option<Finding>;
 
 /// The rules in the order in which a cause hides those after it: a Tester that could not send or receive,
 /// packets that no server saw, an AuthDNS that did not answer; then the server, the path, and other load.
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 22] = [
     tester::interrupted,
     tester::query_file,
     tester::unsent,
@@ -94,6 +94,8 @@ const RULES: [Rule; 20] = [
     tester::own_sockets,
     tester::wrong_queue,
     tester::own_device,
+    tester::own_connections,
+    server::standing,
     server::connections,
     server::kernel,
     server::auth_silent,

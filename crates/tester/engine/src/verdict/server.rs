@@ -15,6 +15,25 @@ fn excuses(cause: Cause, text: String) -> Finding {
     Finding { cause, weight: Weight::Excuses, text }
 }
 
+/// Connections that were to stand through the whole trial, and that the server did not give or ended. A query
+/// need not be lost with a connection.
+pub(super) fn standing(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    let wanted = evidence.circumstances.standing?;
+    let seen = evidence.trial.connections.as_ref()?;
+    let had = seen.opened.saturating_sub(seen.opened_in_trial);
+    (had < wanted || seen.closed_by_server > 0).then(|| {
+        let (had, wanted, ended) = (grouped(had), grouped(wanted), grouped(seen.closed_by_server));
+        let said = |(place, number): (&LossPlace, &u64)| {
+            format!("; {}: {}", place.as_str().replace('_', " "), grouped(*number))
+        };
+        let failed: String = seen.failed.iter().map(said).collect();
+        let text = format!(
+            "{had} of {wanted} connections stood before the first query, and the server ended {ended}{failed}"
+        );
+        Finding { cause: Cause::Connections, weight: Weight::Fails, text }
+    })
+}
+
 /// Queries that ended with their connections, or never had one.
 pub(super) fn connections(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     const PLACES: [(LossPlace, &str); 12] = [

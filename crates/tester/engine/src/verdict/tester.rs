@@ -140,6 +140,15 @@ pub(super) fn wrong_queue(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding
         .then(|| own_loss(Cause::TesterReceive, text()))
 }
 
+/// Of connections that were to stand the Tester could not open all: no port was free, or no file might be
+/// opened.
+pub(super) fn own_connections(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
+    evidence.circumstances.standing?;
+    let failed = evidence.trial.connections.as_ref()?.failed.get(&LossPlace::OwnConnectionLimit).copied()?;
+    let text = format!("the Tester had no port or no file for {failed} of its connections");
+    (failed > 0).then(|| own_loss(Cause::TesterConnections, text))
+}
+
 /// The device has other traffic too: what it drops matters when a query is missing.
 pub(super) fn own_device(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
     let drops = evidence.circumstances.own.device_drops;

@@ -1,6 +1,7 @@
 //! Trials and their verdicts.
 
 use super::*;
+use crate::connections::{Breakdown, ConnectionStats};
 use crate::pacer::{SECOND_NS, Schedule};
 use crate::stats::Stats;
 use crate::trial::{ColdCache, LoadSample, OwnFaults, conclude};
@@ -560,4 +561,43 @@ fn what_one_side_sent_and_the_other_never_had_was_lost_on_the_way() {
     assert_eq!(of(10_020, 9_720, 0), Cause::Unattributed, "the server kept 300 for itself");
     assert_eq!(of(9_720, 9_720, 300), Cause::DutSocket);
     assert_eq!(of(20, 20, 0), Cause::Unattributed, "it goes past the counters");
+}
+
+/// A trial with all answers whose 500 connections were to stand.
+fn standing(seen: ConnectionStats, stats_of: impl FnOnce(&mut Stats)) -> Trial {
+    let (schedule, mut stats) = perfect();
+    stats.connections = Some(Box::new(seen));
+    stats_of(&mut stats);
+    concluded(&(schedule, stats), &Circumstances { standing: Some(500), ..Circumstances::default() })
+}
+
+#[test]
+fn connections_that_were_to_stand_fail_a_trial_whose_queries_were_all_answered() {
+    let had = ConnectionStats { opened: 500, opened_before: 500, ..ConnectionStats::default() };
+    assert_eq!(standing(had.clone(), |_| ()).outcome, Outcome::Pass);
+    let ended = standing(ConnectionStats { closed_by_server: 1, ..had.clone() }, |_| ());
+    assert_eq!((ended.outcome, cause(&ended)), (Outcome::Fail, Cause::Connections));
+    let mut refused = ConnectionStats { opened_before: 499, ..had.clone() };
+    refused.note_failed(Breakdown::Refused, None);
+    let refused = standing(refused, |_| ());
+    assert_eq!((refused.outcome, cause(&refused)), (Outcome::Fail, Cause::Connections));
+    let said = refused.cause.unwrap().evidence;
+    let expected = "at 10,000 q/s: 499 of 500 connections stood before the first query, and the server ended \
+                    0; connection refused: 1";
+    assert_eq!(said, expected);
+    let unasked = Circumstances::default();
+    let (schedule, mut stats) = perfect();
+    stats.connections = Some(Box::new(ConnectionStats { closed_by_server: 9, ..had.clone() }));
+    assert_eq!(concluded(&(schedule, stats), &unasked).outcome, Outcome::Pass, "they may come and go");
+    let lost = standing(had, |stats| stats.valid -= 1);
+    assert_eq!(lost.outcome, Outcome::Fail);
+}
+
+#[test]
+fn connections_that_the_tester_cannot_open_void_the_trial() {
+    let mut own = ConnectionStats { opened: 300, opened_before: 300, ..ConnectionStats::default() };
+    own.note_failed(Breakdown::OwnLimit, None);
+    let own = standing(own, |stats| stats.valid -= 10);
+    assert_eq!((own.outcome, cause(&own)), (Outcome::Void, Cause::TesterConnections));
+    assert_eq!(own.void.unwrap(), "the Tester had no port or no file for 1 of its connections");
 }

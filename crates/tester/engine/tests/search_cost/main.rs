@@ -14,14 +14,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const SEARCHES: u64 = 100;
 
 fn spec(mode: Mode) -> SearchSpec {
-    SearchSpec {
-        mode,
-        low_qps: 100,
-        high_qps: 250_000,
-        trial_ns: 60 * SECOND_NS,
-        width_pct: 0.5,
-        voids_max: 3,
-    }
+    SearchSpec { mode, low: 100, high: 250_000, trial_ns: 60 * SECOND_NS, width_pct: 0.5, voids_max: 3 }
 }
 
 struct Searched {
@@ -44,7 +37,7 @@ fn search(spec: &SearchSpec, mut server: Server) -> Searched {
         Mode::Mlr(goals) => {
             goal_bounds(spec, goals, &history).iter().map(|bounds| bounds.lower_qps.unwrap_or(0)).collect()
         }
-        _ => vec![found.qps],
+        _ => vec![found.load],
     };
     let seconds = history.iter().map(|point| point.duration_ns).sum::<u64>() / SECOND_NS;
     Searched { trials: history.len(), seconds, rates_qps }

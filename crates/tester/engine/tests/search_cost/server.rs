@@ -37,8 +37,8 @@ impl Server {
     }
 
     /// A trial that begins with an empty queue.
-    pub fn trial(&mut self, TrialInput { rate_qps, duration_ns }: TrialInput) -> Point {
-        let (rate, length) = (rate_qps as f64, duration_ns as f64 / 1e9);
+    pub fn trial(&mut self, TrialInput { load, duration_ns }: TrialInput) -> Point {
+        let (rate, length) = (load as f64, duration_ns as f64 / 1e9);
         let (mut now, mut waiting, mut lost) = (0.0, 0.0, 0.0);
         while now < length {
             let up =
@@ -55,6 +55,6 @@ impl Server {
         // Queries are whole.
         let loss_ratio = (lost.floor() / (rate * length)).min(1.0);
         let outcome = if loss_ratio > 0.0 { Outcome::Fail } else { Outcome::Pass };
-        Point { rate_qps, duration_ns, outcome, loss_ratio }
+        Point { load, duration_ns, outcome, loss_ratio }
     }
 }

@@ -87,8 +87,8 @@ fn spec(case: &Case, search: &Search, seed: u64) -> SearchSpec {
     };
     SearchSpec {
         mode: search.mode.clone(),
-        low_qps: low as u64,
-        high_qps: high as u64,
+        low: low as u64,
+        high: high as u64,
         trial_ns: search.trial_ms * 1_000_000,
         width_pct: search.width_pct,
         voids_max: VOIDS_IN_A_ROW.value as u32,
@@ -122,10 +122,10 @@ fn run(mut spec: SearchSpec, search: &Search, lab: &mut Lab) -> (End, Vec<Told>)
                 tried.push(told);
             }
             Next::Found(found) if found.at_ceiling && search.ceiling == Ceiling::ClosedLoop => {
-                spec.high_qps += spec.high_qps / 2;
+                spec.high += spec.high / 2;
             }
-            Next::Found(found) if found.ended_by_voids_qps.is_some() => break End::ByVoids,
-            Next::Found(found) => break End::Found(found.qps),
+            Next::Found(found) if found.ended_by_voids.is_some() => break End::ByVoids,
+            Next::Found(found) => break End::Found(found.load),
             Next::Unfit(_) => break End::ByVoids,
             Next::Try(_) => break End::Nothing,
         }
@@ -145,7 +145,7 @@ fn has_all(told: &Told) -> bool {
 /// The rate that the server kept up at least by the trials at a rate in which every query was answered: for
 /// the queries of a trial of T, after which it still worked for the time D, it needed T + D.
 fn kept_up(qps: u64, tried: &[Told], answered: fn(&Told) -> bool) -> u64 {
-    let answered = tried.iter().filter(|told| told.point.rate_qps == qps && answered(told));
+    let answered = tried.iter().filter(|told| told.point.load == qps && answered(told));
     let kept = answered.map(|&Told { point: Point { duration_ns, .. }, drain_ns, .. }| {
         (u128::from(qps) * u128::from(duration_ns) / u128::from(duration_ns + drain_ns)) as u64
     });

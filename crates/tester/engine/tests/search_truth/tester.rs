@@ -91,7 +91,7 @@ impl Lab {
     }
 
     pub fn trial(&mut self, input: TrialInput) -> Told {
-        let TrialInput { rate_qps, duration_ns } = input;
+        let TrialInput { load: rate_qps, duration_ns } = input;
         let schedule = Schedule::new(0, rate_qps, duration_ns);
         let mut stats = Stats::new(schedule);
         let sent = self.send(&schedule, &mut stats);

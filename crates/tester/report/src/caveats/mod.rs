@@ -3,7 +3,7 @@
 mod effect;
 mod machine;
 
-use record::{Outcome, Results, Severity, State, Trial, Validity};
+use record::{Outcome, Results, Severity, Sought, State, Trial, Validity};
 
 use super::bounds::inflation;
 use super::held::{failed_at, held, lost_at, lost_at_or_below};
@@ -55,7 +55,7 @@ pub(crate) fn caveats(results: &Results) -> Vec<Caveat> {
 /// verdict alone says how the measurement ended.
 pub(crate) fn remarks(results: &Results) -> Vec<Caveat> {
     let all = caveats(results).into_iter().filter(|caveat| caveat.effect != Effect::None);
-    if results.summary.is_some() { all.take(REMARKS).collect() } else { Vec::new() }
+    if results.found().is_some() { all.take(REMARKS).collect() } else { Vec::new() }
 }
 
 /// More runs can only lower the lowest rate.
@@ -110,6 +110,14 @@ fn selftest_caveat(results: &Results) -> Option<Caveat> {
             ),
         )),
         None if results.runs.is_empty() => None,
+        None if results.sought() == Sought::Connections => Some(caveat(
+            Severity::Warning,
+            Effect::Unknown,
+            "No self-test of connections",
+            "No certificate tells how many connections this Tester can hold. The trials themselves tell of its end: \
+             a trial is void if the Tester fell behind its schedule or had no port or no file for a connection. A \
+             handshake that the Tester made slowly counts against the server.",
+        )),
         None => Some(caveat(
             Severity::Warning,
             Effect::Unknown,
@@ -143,12 +151,13 @@ fn ceiling_caveat(results: &Results) -> Option<Caveat> {
     let hit = results.runs.iter().filter(|run| run.at_ceiling).count();
     let certified = results.selftest.as_ref().map_or(0, |test| test.certified_qps);
     let beyond = results.runs.iter().filter(|run| certified > 0 && run.qps > certified).count();
+    let noun = results.sought().noun();
     // Where all were, the verdict says so.
     if hit > 0 && !at_ceiling(results) {
         let text = format!(
-            "{} passed at the highest rate that the search may try ({}): the true rate may be higher.",
+            "{} passed at the highest {noun} that the search may try ({}): the true {noun} may be higher.",
             plural(hit, "run", "runs"),
-            rate_of(results.settings.rate_range_qps[1])
+            results.sought().in_words(results.range()[1])
         );
         return Some(caveat(Severity::Warning, Effect::Bound, "At the ceiling", text));
     }
@@ -170,35 +179,38 @@ fn rate_caveats(results: &Results) -> Vec<Caveat> {
         all.push(caveat(Severity::Warning, Effect::Bound, "An interval, no rate", advice(results)));
     }
     let least_qps = found.map(|found| found.at_least_qps);
-    let Some(rate_qps) = results.summary.as_ref().map(|summary| summary.p1).or(least_qps) else { return all };
-    let held = held(results, rate_qps);
-    if let Some(lowest_qps) = held.lowest_lost_qps() {
-        let otherwise: Vec<String> = held.otherwise().map(failed_at).collect();
+    let Some(load) = results.found().map(|found| found.p1).or(least_qps) else { return all };
+    let (held, sought) = (held(results, load), results.sought());
+    if let Some(lowest) = held.lowest_lost() {
+        let found =
+            format!("{} at {} or below", plural(held.trials, "trial", "trials"), sought.in_words(load));
+        let otherwise: Vec<String> = held.otherwise().map(|trial| failed_at(trial, sought)).collect();
         let lossy = held.lost.len() - otherwise.len();
-        let found = format!("{} at {} or below", plural(held.trials, "trial", "trials"), rate_of(rate_qps));
         let mut text = String::new();
         if lossy > 0 {
-            text += &format!("{lossy} of {found} lost queries: {}. ", held.losses(lost_at));
+            let losses = held.losses(|trial| lost_at(trial, sought));
+            text += &format!("{lossy} of {found} lost queries: {losses}. ");
         }
         if !otherwise.is_empty() {
             text += &format!("{} of {found} failed: {}. ", otherwise.len(), otherwise.join(", "));
         }
         text += &format!(
-            "By the rule of RFC 8219, where every trial counts, the rate lies below {}.",
-            rate_of(lowest_qps)
+            "By the rule of RFC 8219, where every trial counts, the {} lies below {}.",
+            sought.noun(),
+            sought.in_words(lowest)
         );
-        let title = if lossy > 0 {
-            "Queries were lost at or below the rate"
-        } else {
-            "Trials failed at or below the rate"
+        let title = match sought {
+            Sought::Rate if lossy > 0 => "Queries were lost at or below the rate",
+            Sought::Rate => "Trials failed at or below the rate",
+            Sought::Connections => "Trials failed at or below the number",
         };
         // By that rule the search would have stopped at least its width below.
-        let width_qps = results.summary.as_ref().map_or(0, |summary| summary.stop_width_qps);
-        let too_high_qps = rate_qps.saturating_sub(lowest_qps).saturating_add(width_qps);
-        let effect = Effect::of_percent(too_high_qps as f64 / rate_qps.max(1) as f64 * 100.0);
+        let width = results.found().map_or(0, |found| found.stop_width());
+        let too_high = load.saturating_sub(lowest).saturating_add(width);
+        let effect = Effect::of_percent(too_high as f64 / load.max(1) as f64 * 100.0);
         all.push(caveat(Severity::Warning, effect, title, text));
     }
-    if let Some(found) = inflation(results, rate_qps).filter(|found| found.matters(results)) {
+    if let Some(found) = inflation(results, load).filter(|found| found.matters(results)) {
         let text = format!(
             "{} A server with a queue answers the queries that wait in the queue in that time.",
             found.words()
@@ -214,7 +226,10 @@ fn trust_caveats(results: &Results) -> Vec<Caveat> {
     let tally =
         Tally::of(trials.iter().filter(|entry| entry.phase == Phase::Search).map(|entry| entry.trial));
     if tally.void * 4 > tally.total() && interval(results).is_none() {
-        let text = "The Tester or other load disturbed too many trials: use a quieter machine, or a lower --max-rate.";
+        let text = format!(
+            "The Tester or other load disturbed too many trials: use a quieter machine, or a lower {}.",
+            results.sought().highest_option()
+        );
         let title = format!("{} of {} trials void", tally.void, tally.total());
         all.push(caveat(Severity::Warning, Effect::Unknown, title, text));
     }
@@ -225,7 +240,10 @@ fn trust_caveats(results: &Results) -> Vec<Caveat> {
     }
     let inversions: u64 = results.runs.iter().map(|run| u64::from(run.loss_inversions)).sum();
     if inversions > 0 {
-        let text = "A trial failed at a rate at which another passed, or below: losses came and went, so the rate is uncertain.";
+        let noun = results.sought().noun();
+        let text = format!(
+            "A trial failed at a {noun} at which another passed, or below: losses came and went, so the {noun} is uncertain."
+        );
         // What was lost at or below the rate says more.
         let is_said = lost_at_or_below(results).is_some();
         let effect = if is_said { Effect::None } else { Effect::Unknown };
@@ -285,6 +303,10 @@ enum Deviation {
 fn deviations_of(results: &Results) -> Vec<(Deviation, String)> {
     let settings = &results.settings;
     let mut all = Vec::new();
+    if results.sought() != Sought::Rate {
+        // RFC 8219 knows no search for connections.
+        return all;
+    }
     if settings.trial_s > 0.0 && settings.trial_s < TRIAL_S {
         let clause =
             format!("trials lasted {} where {} are asked", seconds(settings.trial_s), seconds(TRIAL_S));

@@ -1,59 +1,65 @@
-//! The rate of each repetition as a point, with median, P1 and P99.
+//! The load that each repetition found as a point, with median, P1 and P99.
 
 use maud::{Markup, html};
-use record::{Results, Run, Summary};
+use record::{Results, Run, Sought, Summary};
 
 use super::{RUNS, spread};
 use crate::held::of_run;
 use crate::svg::{
     Chart, Frame, Item, Scale, Shape, Size, Tick, at, band, label, legend, shape, x_axis, y_axis,
 };
-use record::number::{count, plural, rate_of, real};
+use crate::words::upper_first;
+use record::number::{count, plural, real};
 
-/// Every run that found a rate; nothing if none did.
+/// Every run that found a load; nothing if none did.
 pub fn rates(results: &Results, size: Size) -> Option<Chart> {
     let runs = results.runs.iter().take(RUNS).enumerate().map(|(index, run)| (index + 1, run));
-    let runs: Vec<(usize, &Run)> = runs.filter(|(_, run)| run.qps > 0).collect();
+    let runs: Vec<(usize, &Run)> = runs.filter(|(_, run)| run.found() > 0).collect();
     let (last, _) = *runs.last()?;
     let domain = domain(&runs);
     let ticks = Tick::of(&Scale::linear(domain, (0.0, 1.0)), 5, |value| real(value, 0));
     let frame = Frame::new(size, Tick::longest(&ticks), 15);
     let y = Scale::linear(domain, (frame.bottom, frame.top));
     let x = Scale::linear((0.5, last as f64 + 0.5), (frame.left, frame.right));
+    let sought = results.sought();
     let every = last.div_ceil(if size == Size::Narrow { 8 } else { 20 });
     let numbers = (1..=last).step_by(every);
     let numbers: Vec<Tick> = numbers.map(|run| Tick { value: run as f64, label: run.to_string() }).collect();
     let body = html! {
-        (y_axis(&frame, &y, &ticks, "q/s"))
+        (y_axis(&frame, &y, &ticks, sought.unit()))
         (x_axis(&frame, &x, &numbers, "run", false))
-        @if let Some(summary) = &results.summary { (statistics(summary, &frame, &y)) }
+        @if let Some(summary) = results.found() { (statistics(summary, &frame, &y)) }
         @for (number, run) in &runs { (point(results, *number, run, x.at(*number as f64), &y)) }
-        (legend(&frame, &items(&runs, size)))
+        (legend(&frame, &items(&runs, sought, size)))
     };
-    let seen = results.summary.as_ref().map_or_else(String::new, |summary| {
+    let seen = results.found().map_or_else(String::new, |summary| {
         format!(": median {}, P1 {}, P99 {}", real(summary.median, 0), count(summary.p1), count(summary.p99))
     });
     Some(Chart::new(
         &frame,
-        format!("Rate found by each of {}{seen}", plural(runs.len(), "run", "runs")),
+        format!(
+            "{} found by each of {}{seen}",
+            upper_first(sought.noun()),
+            plural(runs.len(), "run", "runs")
+        ),
         body,
     ))
 }
 
-/// From the lowest to the highest rate, and never so near that a small difference looks large.
+/// From the lowest to the highest, and never so near that a small difference looks large.
 fn domain(runs: &[(usize, &Run)]) -> (f64, f64) {
-    let low = runs.iter().map(|(_, run)| run.qps).min().unwrap_or(0) as f64;
+    let low = runs.iter().map(|(_, run)| run.found()).min().unwrap_or(0) as f64;
     let high =
-        runs.iter().map(|(_, run)| run.qps.saturating_add(run.stop_width_qps)).max().unwrap_or(0) as f64;
+        runs.iter().map(|(_, run)| run.found().saturating_add(run.stop_width())).max().unwrap_or(0) as f64;
     let margin = ((high - low) * 0.15).max((high + low) * 0.02);
     ((low - margin).max(0.0), high + margin)
 }
 
 fn point(results: &Results, number: usize, run: &Run, x: f64, y: &Scale) -> Markup {
-    let found = run.qps as f64;
-    let above = y.at(found + run.stop_width_qps as f64);
-    let note = match (run.ended_by_voids_qps, run.at_ceiling, run.complete) {
-        (Some(_), ..) => "; void trials left a rate above it undecided",
+    let (found, sought) = (run.found() as f64, results.sought());
+    let above = y.at(found + run.stop_width() as f64);
+    let note = match (run.ended_by_voids(), run.at_ceiling, run.complete) {
+        (Some(_), ..) => "; void trials left one above it undecided",
         (None, true, _) => "; at the ceiling: may be higher",
         (None, false, false) => "; the search was broken off",
         (None, false, true) => "",
@@ -61,9 +67,9 @@ fn point(results: &Results, number: usize, run: &Run, x: f64, y: &Scale) -> Mark
     let mark = if run.came_to_its_end() { (Shape::Disc, "pass") } else { (Shape::Diamond, "void") };
     let title = format!(
         "Run {number}: {}, which held {}; bracket up to {}{note}",
-        rate_of(run.qps),
+        sought.in_words(run.found()),
         of_run(results, run).words(),
-        rate_of(run.qps.saturating_add(run.stop_width_qps))
+        sought.in_words(run.found().saturating_add(run.stop_width()))
     );
     html! {
         path.error d={ "M" (at(x)) " " (at(y.at(found))) "V" (at(above)) "m-4 0h8" } {}
@@ -94,12 +100,12 @@ fn statistics(summary: &Summary, frame: &Frame, y: &Scale) -> Markup {
     }
 }
 
-fn items(runs: &[(usize, &Run)], size: Size) -> Vec<Item> {
+fn items(runs: &[(usize, &Run)], sought: Sought, size: Size) -> Vec<Item> {
     let text = match size {
-        Size::Narrow => "found, up to what failed",
-        _ => "rate found; the stroke ends at the lowest above it that failed",
+        Size::Narrow => "found, up to what failed".to_owned(),
+        _ => format!("{} found; the stroke ends at the lowest above it that failed", sought.noun()),
     };
-    let mut items = vec![Item { shape: Shape::Disc, class: "pass", text: text.to_owned() }];
+    let mut items = vec![Item { shape: Shape::Disc, class: "pass", text }];
     if runs.iter().any(|(_, run)| !run.came_to_its_end()) {
         items.push(Item {
             shape: Shape::Diamond,

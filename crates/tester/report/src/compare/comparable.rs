@@ -8,13 +8,17 @@ use super::Named;
 use crate::clean::{printable, shortened};
 use crate::held::lost_at_or_below;
 use crate::words::{ended_by_voids, transport};
-use record::number::rate_of;
 
 /// Why two results cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incomparable {
     /// No search of it came to its end.
     NothingFound {
+        /// Its directory.
+        directory: String,
+    },
+    /// It is a search for connections.
+    OfConnections {
         /// Its directory.
         directory: String,
     },
@@ -41,6 +45,9 @@ impl fmt::Display for Incomparable {
         match self {
             Self::NothingFound { directory } => {
                 write!(f, "{directory}: holds no search that came to its end: nothing to compare")
+            }
+            Self::OfConnections { directory } => {
+                write!(f, "{directory}: holds a search for connections; searches for rates can be compared")
             }
             Self::IntervalAlone { directory, bounds } => write!(
                 f,
@@ -152,7 +159,7 @@ fn doubts(of: Named<'_>) -> Vec<String> {
         doubt("no self-test of RFC 8219 9.2.1 was passed: the Tester may be the limit");
     }
     if let Some(held) = lost_at_or_below(of.results) {
-        doubt(&format!("{} held {}", rate_of(held.rate_qps), held.words()));
+        doubt(&format!("{} held {}", held.load_in_words(), held.words()));
     }
     if let Some(ended) = ended_by_voids(of.results) {
         doubt(&ended);

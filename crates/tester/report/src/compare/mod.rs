@@ -5,7 +5,7 @@ mod history;
 mod words;
 
 use record::statistics::{self, RUNS_MIN, Verdict};
-use record::{RateInterval, Results, Summary};
+use record::{RateInterval, Results, Sought, Summary};
 use serde::Serialize;
 
 pub use comparable::Incomparable;
@@ -111,6 +111,9 @@ fn rates(results: &Results) -> Vec<f64> {
 }
 
 fn side(of: Named<'_>) -> Result<Side, Incomparable> {
+    if of.results.sought() == Sought::Connections {
+        return Err(Incomparable::OfConnections { directory: of.name.to_owned() });
+    }
     let complete = || of.results.runs.iter().filter(|run| run.came_to_its_end());
     let rates: Vec<u64> = complete().map(|run| run.qps).collect();
     let width = complete().map(|run| run.stop_width_qps).max().unwrap_or(0);

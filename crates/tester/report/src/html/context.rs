@@ -1,7 +1,7 @@
 //! The context of the measurement: self-test, settings, server, machine.
 
 use maud::{Markup, html};
-use record::{Attempt, Fact, Finding, Results, SelfTest, Severity, Trial};
+use record::{Attempt, Fact, Finding, Results, SelfTest, Severity, Sought, Trial};
 
 use super::facts;
 use super::verdict::class;
@@ -76,7 +76,8 @@ fn attempts(test: &SelfTest) -> Table {
 }
 
 fn trials_of_selftest(entries: &[Entry<'_>]) -> Table {
-    trials::table_of("Trials of the self-test, the deciding one last", entries).named("selftest")
+    trials::table_of("Trials of the self-test, the deciding one last", entries, Sought::Rate)
+        .named("selftest")
 }
 
 /// What differs after the measurement.
@@ -124,7 +125,11 @@ fn certificate(test: &SelfTest) -> Markup {
 
 pub fn settings(results: &Results) -> Markup {
     let asked = &results.settings;
-    let [low, high] = asked.rate_range_qps;
+    let (rates, standing) = (asked.rate_range_qps, asked.connections_range);
+    let width = match asked.width_pct {
+        pct if pct > 0.0 => format!("{} % of the lower bound", short(pct)),
+        _ => "as narrow as whole numbers allow".to_owned(),
+    };
     let processors = numbers(&asked.tester_cpus);
     facts(&[
         ("Preset", asked.preset.clone()),
@@ -133,8 +138,16 @@ pub fn settings(results: &Results) -> Markup {
         ("Length of a trial", seconds(asked.trial_s)),
         ("Timeout", seconds(asked.timeout_s)),
         ("Pause between trials", seconds(asked.settle_s)),
-        ("Stop width", format!("{} % of the lower bound", short(asked.width_pct))),
-        ("Rates of the search", format!("{} to {}", count(low), rate_of(high))),
+        ("Stop width", width),
+        (
+            "Connections of the search",
+            standing.map(|range| Sought::Connections.range_in_words(range)).unwrap_or_default(),
+        ),
+        ("Rate of its trials", standing.map(|_| rate_of(rates[1])).unwrap_or_default()),
+        (
+            "Rates of the search",
+            if standing.is_none() { Sought::Rate.range_in_words(rates) } else { String::new() },
+        ),
         ("Names", format!("{} under {}, from number {}", asked.names, asked.suffix, count(asked.first_name))),
         ("DNS64 prefix", asked.prefix.clone()),
         ("Validity", asked.validity.to_string()),

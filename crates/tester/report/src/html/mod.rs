@@ -14,7 +14,7 @@ mod trials;
 mod verdict;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use record::Results;
+use record::{Results, Sought};
 
 use super::clean::{printable, shortened};
 use super::svg::{Chart, STYLE, Size};
@@ -104,6 +104,7 @@ fn head(results: &Results) -> Markup {
         format!(", preset {}", results.settings.preset)
     };
     let what = match results.dut.zone_names {
+        _ if results.sought() == Sought::Connections => "Standing connections: ",
         Some(_) => "An authoritative server, as RFC 8219 9.2.1 tests an AuthDNS: ",
         None => "DNS64 performance by RFC 8219: ",
     };

@@ -1,7 +1,7 @@
 //! Every trial of the measurement in one table.
 
 use maud::{Markup, html};
-use record::{Outcome, Results, Trial};
+use record::{Outcome, Results, Sought, Trial};
 
 use super::missing;
 use crate::clean::shortened;
@@ -16,21 +16,22 @@ pub fn trials(results: &Results) -> Markup {
     if entries.is_empty() {
         return missing("No trial has been run.");
     }
-    html! { (all(&entries)) }
+    html! { (all(results, &entries)) }
 }
 
 pub fn tables(results: &Results) -> Vec<Table> {
-    vec![all(&every_trial(results))]
+    vec![all(results, &every_trial(results))]
 }
 
-fn all(entries: &[Entry<'_>]) -> Table {
-    table_of("All trials, in the order they were run", entries).named("trials")
+fn all(results: &Results, entries: &[Entry<'_>]) -> Table {
+    table_of("All trials, in the order they were run", entries, results.sought()).named("trials")
 }
 
-pub(crate) fn table_of(caption: &str, entries: &[Entry<'_>]) -> Table {
+/// What the search looked for has the second column.
+pub(crate) fn table_of(caption: &str, entries: &[Entry<'_>], sought: Sought) -> Table {
     let columns = [
         Column("Trial", false),
-        Column("Rate, q/s", true),
+        Column(sought.head(), true),
         Column("Length", true),
         Column("Outcome", false),
         Column("Sent", true),
@@ -45,11 +46,11 @@ pub(crate) fn table_of(caption: &str, entries: &[Entry<'_>]) -> Table {
         Column("10 ms worst", true),
         Column("Reason", false),
     ];
-    let rows = entries.iter().enumerate().map(|(index, entry)| row(index, entry)).collect();
+    let rows = entries.iter().enumerate().map(|(index, entry)| row(index, entry, sought)).collect();
     table(caption, &columns, rows)
 }
 
-fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
+fn row(index: usize, entry: &Entry<'_>, sought: Sought) -> Vec<Cell> {
     let trial = entry.trial;
     let name = match entry.run {
         Some(run) => format!("run {run}, {}", entry.number),
@@ -58,7 +59,7 @@ fn row(index: usize, entry: &Entry<'_>) -> Vec<Cell> {
     let time = |value: u64| if trial.valid > 0 { Cell::time(value) } else { Cell::number(NONE, f64::NAN) };
     vec![
         Cell::markup(html! { (name) }, &name, &index.to_string()),
-        Cell::count(trial.rate_qps),
+        Cell::count(sought.of_trial(trial)),
         Cell::number(&seconds(trial.duration_s), trial.duration_s).in_unit("s"),
         Cell::markup(outcome(trial), outcome_word(trial.outcome), outcome_word(trial.outcome)),
         Cell::count(trial.sent),

@@ -5,19 +5,20 @@ use record::{RateInterval, Results, Severity, Summary, Trial};
 
 use crate::caveats::{Caveat, caveats};
 use crate::clean::unbroken;
+use crate::connections::memory_of_each;
 use crate::held::held;
 use crate::interval::interval;
 use crate::words::{
-    at_ceiling, confidence, kept, p1_name, p99_name, rate_name, upper_first, verdict as sentence,
+    at_ceiling, confidence, kept, load_name, p1_name, p99_name, upper_first, verdict as sentence,
 };
-use record::number::{count, percent, plural, rate, rate_of, real, time_of};
+use record::number::{count, octets, percent, plural, rate_of, real, time_of};
 
 /// The first section.
 pub fn verdict(results: &Results) -> Markup {
     html! {
         section #verdict {
             h2 { a href="#verdict" { "Verdict" } }
-            @if let Some(summary) = &results.summary { (safe_rate(results, summary)) }
+            @if let Some(found) = results.found() { (safe_load(results, found)) }
             @if let Some(found) = interval(results) { (interval_of(&found)) }
             p.lede { (unbroken(&sentence(results))) }
             (answers(results))
@@ -26,13 +27,13 @@ pub fn verdict(results: &Results) -> Markup {
     }
 }
 
-fn safe_rate(results: &Results, summary: &Summary) -> Markup {
+fn safe_load(results: &Results, summary: &Summary) -> Markup {
     let ceiling = at_ceiling(results);
     let held = held(results, summary.p1).words();
     html! {
         p.rate {
-            span { (rate_name(results, summary)) ": held " (unbroken(&held)) ". " (p1_name(summary.n)) }
-            strong { @if ceiling { "≥ " } (count(summary.p1)) } " q/s"
+            span { (load_name(results, summary)) ": held " (unbroken(&held)) ". " (p1_name(summary.n)) }
+            strong { @if ceiling { "≥ " } (count(summary.p1)) } " " (results.sought().unit())
         }
     }
 }
@@ -54,18 +55,20 @@ fn interval_of(found: &RateInterval) -> Markup {
 fn answers(results: &Results) -> Markup {
     html! {
         dl.answers {
-            @if let Some(summary) = &results.summary { (median(summary)) }
+            @if let Some(found) = results.found() { (median(results, found)) }
             @if let Some(trial) = &results.latency_trial { (latency(trial)) }
             @if let Some(found) = &results.bottleneck { (answer("What limited it", &upper_first(found.cause.as_str()), &upper_first(&found.evidence))) }
-            @if results.summary.is_some() { (answer("How sure we are", &sureness(results), &confidence(results))) }
+            @if let Some(each) = memory_of_each(results) { (answer("Server's memory for each", &octets(each), "the most of the trials that passed")) }
+            @if results.found().is_some() { (answer("How sure we are", &sureness(results), &confidence(results))) }
         }
     }
 }
 
-fn median(summary: &Summary) -> Markup {
-    let highest = rate_of(summary.p99);
+fn median(results: &Results, summary: &Summary) -> Markup {
+    let sought = results.sought();
+    let highest = sought.in_words(summary.p99);
     let spread = format!("{} {highest}; dispersion {}", p99_name(summary.n), percent(summary.dispersion_pct));
-    answer("Median of the runs", &rate(summary.median), &spread)
+    answer("Median of the runs", &sought.mean_in_words(summary.median), &spread)
 }
 
 fn latency(trial: &Trial) -> Markup {
@@ -85,7 +88,7 @@ fn latency(trial: &Trial) -> Markup {
 
 fn sureness(results: &Results) -> String {
     let (kept, of) = kept(results);
-    match (&results.summary, of) {
+    match (results.found(), of) {
         (Some(summary), 0) => plural(summary.n, "run", "runs"),
         (Some(summary), _) => {
             format!("{}; RFC 8219: {} of {} kept", plural(summary.n, "run", "runs"), real(kept as f64, 0), of)

@@ -14,7 +14,6 @@ use crate::held::lost_at_or_below;
 use crate::interval::{bounds, interval};
 use crate::select::dut_cpu_us_per_answer;
 use crate::words::ended_by_voids;
-use record::number::rate_of;
 use record::preflight::Severity;
 
 /// A cell over all its visits.
@@ -188,7 +187,9 @@ impl Row {
 
     fn add_search(&mut self, results: &Results) {
         self.server = format!("{} {}", results.dut.name, results.dut.version).trim().to_owned();
-        self.rates_qps.extend(results.runs.iter().filter(|run| run.came_to_its_end()).map(|run| run.qps));
+        // The table is one of rates; what a search for connections found can be a figure of the campaign.
+        let rates = results.runs.iter().filter(|run| run.came_to_its_end() && run.connections.is_none());
+        self.rates_qps.extend(rates.map(|run| run.qps));
         self.at_ceiling |= results.runs.iter().any(|run| run.at_ceiling);
         if let Some(cpu_us) = results.latency_trial.as_ref().and_then(dut_cpu_us_per_answer) {
             let visits = self.directories.len() as f64;
@@ -196,7 +197,7 @@ impl Row {
         }
         self.limited(results.bottleneck.as_ref());
         let lost =
-            lost_at_or_below(results).map(|held| format!("{} held {}", rate_of(held.rate_qps), held.words()));
+            lost_at_or_below(results).map(|held| format!("{} held {}", held.load_in_words(), held.words()));
         let interval = interval(results).map(|found| format!("the rate is {} alone", bounds(&found)));
         lost.into_iter().chain(ended_by_voids(results)).chain(interval).for_each(|why| self.troubled(why));
     }

@@ -1,6 +1,6 @@
 //! Tables as files: comma-separated values for programs, Markdown for texts, LaTeX for papers.
 
-use record::Results;
+use record::{Results, Sought};
 
 use super::super::caveats::deviations;
 use super::super::clean::printable;
@@ -8,7 +8,7 @@ use super::super::csv::row as csv_row;
 use super::super::held::lost_at_or_below;
 use super::super::words::dut_name;
 use super::{Cell, ROWS, Table, latex};
-use record::number::{NONE, exact, rate_of, seconds};
+use record::number::{NONE, exact, seconds};
 
 /// The files of all tables that have a name, with their names; `caption` makes a caption stand for itself.
 pub fn table_files(tables: &[Table], caption: impl Fn(&str) -> String) -> Vec<(String, String)> {
@@ -29,14 +29,17 @@ pub fn table_files(tables: &[Table], caption: impl Fn(&str) -> String) -> Vec<(S
 /// What it shows, of what, how often and under which conditions: a table must stand for itself.
 pub fn caption(results: &Results, what: &str) -> String {
     let settings = &results.settings;
-    let n = results.summary.as_ref().map_or(results.runs.len(), |found| found.n);
+    let n = results.found().map_or(results.runs.len(), |found| found.n);
     let asked = deviations(results);
-    let asked = if asked.is_empty() { "none".to_owned() } else { asked.join("; ") };
+    let asked = match results.sought() {
+        Sought::Connections => String::new(),
+        Sought::Rate if asked.is_empty() => " Deviations from RFC 8219: none.".to_owned(),
+        Sought::Rate => format!(" Deviations from RFC 8219: {}.", asked.join("; ")),
+    };
     let held = lost_at_or_below(results)
-        .map_or(String::new(), |held| format!(" {} held {}.", rate_of(held.rate_qps), held.words()));
+        .map_or(String::new(), |held| format!(" {} held {}.", held.load_in_words(), held.words()));
     format!(
-        "{what}, {}. N = {n}; preset {}, search {}, trials of {}, timeout {}, {} % of names with AAAA, {} % cached. \
-         Deviations from RFC 8219: {asked}.{held}",
+        "{what}, {}. N = {n}; preset {}, search {}, trials of {}, timeout {}, {} % of names with AAAA, {} % cached.{asked}{held}",
         dut_name(results),
         settings.preset,
         settings.search,

@@ -1,0 +1,39 @@
+//! The sentence about a search for connections.
+
+use record::number::{octets, plural, rate_of};
+use record::{Outcome, Results, Summary};
+
+use super::held::held;
+use super::words::{at_ceiling, dut_name, over, spread};
+
+/// How many connections the server held, at which rate, and in how many trials.
+pub(super) fn connections_sentence(results: &Results, found: &Summary) -> String {
+    let (name, over, sought) = (dut_name(results), over(results), results.sought());
+    let rate = rate_of(results.settings.rate_range_qps[1]);
+    let (runs, spread) = (plural(found.n, "run", "runs"), spread(found, sought));
+    if found.p1 == 0 {
+        let without = results.runs.iter().filter(|run| run.complete && run.found() == 0).count();
+        return format!(
+            "No number of connections stood with {name}{over} at {rate} in {without} of {runs}{spread}."
+        );
+    }
+    let each = if found.n == 1 { "one run".to_owned() } else { format!("each of {runs}") };
+    let at_least = if at_ceiling(results) { "at least " } else { "" };
+    let number = sought.in_words(found.p1);
+    let memory = memory_of_each(results).map_or_else(String::new, |each| {
+        format!(" Each connection took {} of the server's memory.", octets(each))
+    });
+    format!(
+        "{name} held {at_least}{number}{over} in {each}{spread}: all stood from before the first query to the last \
+         answer, queries went over all of them at {rate} together, and every query was answered. The number held {}.{memory}",
+        held(results, found.p1).words()
+    )
+}
+
+/// The server's memory for each connection, in octets: the most of the trials that passed, as a server keeps
+/// the memory of connections that were; `None` where it is not known, and where the search looked for the rate.
+pub(super) fn memory_of_each(results: &Results) -> Option<u64> {
+    let trials = results.runs.iter().filter(|run| run.connections.is_some()).flat_map(|run| &run.trials);
+    let passed = trials.filter(|trial| trial.outcome == Outcome::Pass);
+    passed.filter_map(|trial| trial.connections.as_ref()?.server_memory_octets).max().filter(|&each| each > 0)
+}
