@@ -79,7 +79,8 @@ fn prose(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The sentences of a text, however its lines break. A heading, an item and a row of a table end the one before.
+/// The sentences of a text, however its lines break. A heading, an item and a row of a table end the one
+/// before.
 fn sentences(prose: &str) -> Vec<String> {
     let (mut sentences, mut sentence) = (Vec::new(), Vec::new());
     for line in prose.lines() {
