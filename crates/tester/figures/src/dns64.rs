@@ -190,6 +190,13 @@ impl Record {
         self.servers.iter().find(|server| server.name == name)
     }
 
+    /// Whether the quotient of dns64d's rate by another server's is one of rates kept up.
+    fn compares_kept_up(&self, quotient: Quotient, name: &str) -> bool {
+        let rates = self.server(OURS).zip(self.server(name));
+        let times = rates.and_then(|(ours, theirs)| ours.one_core.kept_up_times(&theirs.one_core));
+        quotient == Quotient::Rate && times.is_some()
+    }
+
     /// A quotient of medians; `None` where one of them was not measured.
     pub fn times(&self, quotient: Quotient, name: &str) -> Option<f64> {
         let (ours, theirs) = (self.server(OURS)?, self.server(name)?);
@@ -204,8 +211,12 @@ impl Record {
 impl Rates {
     /// The rate as a multiple of another server's: of the rates kept up where both are known.
     fn rate_times(&self, of: &Self) -> Option<f64> {
-        let kept_up = self.kept_up_qps.times(&of.kept_up_qps);
-        kept_up.or_else(|| self.rfc8219_qps.times(&of.rfc8219_qps))
+        self.kept_up_times(of).or_else(|| self.rfc8219_qps.times(&of.rfc8219_qps))
+    }
+
+    /// The rate kept up as a multiple of another server's.
+    fn kept_up_times(&self, of: &Self) -> Option<f64> {
+        self.kept_up_qps.times(&of.kept_up_qps)
     }
 }
 
