@@ -136,7 +136,9 @@ impl Session<'_> {
             self.note(Figure::Rate(self.cores), qps as f64, steal_pct);
             let passed = |point: &Point| point.rate_qps == qps && point.outcome == Outcome::Pass;
             let at_rate = history.iter().zip(&drains_s).filter(|(point, _)| passed(point));
-            self.kept_up(qps, at_rate.map(|(_, drain_s)| *drain_s).fold(0.0, f64::max), steal_pct);
+            if let Some(drain_s) = at_rate.map(|(_, drain_s)| *drain_s).max_by(f64::total_cmp) {
+                self.kept_up(qps, drain_s, steal_pct);
+            }
         }
         let text = found.map_or("not found: too many void trials".into(), |qps| format!("{qps} q/s"));
         eprintln!("  RFC 8219 rate: {text} ({} trials), steal at most {steal_pct:.1} %", history.len());
