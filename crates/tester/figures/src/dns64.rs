@@ -75,8 +75,8 @@ pub struct Server {
 pub struct Rates {
     /// The rate of RFC 8219 in q/s.
     pub rfc8219_qps: Sample,
-    /// How long after the end of the schedule the last answers came at most at that rate, in seconds; absent in
-    /// older records.
+    /// How long after the end of the schedule the last answers came at most at that rate, in seconds; absent
+    /// in older records.
     #[serde(default, skip_serializing_if = "Sample::is_empty")]
     pub drain_s: Sample,
     /// The rate of RFC 8219 times T / (T + d), where T is the length of the trials and d is
