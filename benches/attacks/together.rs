@@ -12,7 +12,7 @@ use engine::pacer::Model;
 use engine::trial::Validity;
 use engine::verdict::Limits;
 use engine::workload::{Choice, Variation, WorkloadSpec};
-use figures::attacks::{Client, NEAR_MS, Together};
+use figures::attacks::{Client, NEAR_MS, NEAR_PCT, Together};
 use hdrhistogram::Histogram;
 use lab::network::Role;
 use measurer::transport::{Backend, Sources};
@@ -99,6 +99,14 @@ pub fn measure(site: &Site, length: Duration) -> io::Result<Together> {
     let quiet = near(quiet, &latency, quiet_ns);
     let quiet_mib = server.peak_mib()?;
     eprintln!("  quiet: {quiet:?}");
+    if quiet.near_pct < NEAR_PCT {
+        let message = format!(
+            "the machine is busy: before any attack, {:.1} % of the client's queries were answered in time, \
+             and {NEAR_PCT:.0} % are needed to tell anything",
+            quiet.near_pct
+        );
+        return Err(io::Error::other(message));
+    }
     let shared = Shared::new(server.pid(), seen, length + 4 * LEAD);
     let (attackers, (attacked, latency)) = crew::attack(site, &shared, &POSTS, |_| {
         std::thread::sleep(LEAD);
