@@ -62,7 +62,7 @@ counters! {
     refused,
     /// Client queries over the rate limit, answered with TC.
     rate_slipped,
-    /// Client queries over the rate limit, dropped.
+    /// Client messages over the rate limit, dropped.
     rate_dropped,
     /// Client queries taken.
     accepted,
@@ -74,6 +74,8 @@ counters! {
     evicted,
     /// Lookups not started, because too many were in flight for the same zone.
     zone_limited,
+    /// Lookups not started, because too many were in flight at the same upstream servers.
+    server_limited,
     /// Answers with at least one synthesized AAAA record.
     synthesized,
     /// Answers that did not fit and went out with TC.

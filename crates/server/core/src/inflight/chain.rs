@@ -32,6 +32,11 @@ impl List {
         some(self.first)
     }
 
+    /// The last slot.
+    pub fn last(&self) -> Option<usize> {
+        some(self.last)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.first == NONE
@@ -49,15 +54,28 @@ impl Links {
         some(self.0[slot].next)
     }
 
+    /// The slot before this one in its list.
+    pub fn previous(&self, slot: usize) -> Option<usize> {
+        some(self.0[slot].previous)
+    }
+
     /// Adds a slot, which is in no list, at the end.
     pub fn append(&mut self, list: &mut List, slot: usize) {
-        self.0[slot] = Link { previous: list.last, next: NONE };
+        self.insert(list, list.last(), slot);
+    }
+
+    /// Adds a slot, which is in no list, after one of the list, or as the first.
+    pub fn insert(&mut self, list: &mut List, after: Option<usize>, slot: usize) {
         let number = slot as u32;
-        match some(list.last) {
-            Some(last) => self.0[last].next = number,
-            None => list.first = number,
+        let next = match after {
+            Some(after) => std::mem::replace(&mut self.0[after].next, number),
+            None => std::mem::replace(&mut list.first, number),
+        };
+        self.0[slot] = Link { previous: after.map_or(NONE, |after| after as u32), next };
+        match some(next) {
+            Some(next) => self.0[next].previous = number,
+            None => list.last = number,
         }
-        list.last = number;
     }
 
     /// Takes a slot out of its list.
@@ -91,15 +109,20 @@ mod tests {
     proptest! {
         /// Two lists over the same slots hold what was put into them, in order.
         #[test]
-        fn lists_keep_their_order(steps in prop::collection::vec((0usize..8, 0usize..2), 0..100)) {
+        fn lists_keep_their_order(steps in prop::collection::vec((0usize..8, 0usize..2, 0usize..9), 0..100)) {
             let mut links = Links::new(8);
             let mut lists = [List::default(); 2];
             let mut model: [Vec<usize>; 2] = Default::default();
-            for (slot, which) in steps {
+            for (slot, which, at) in steps {
                 match model.iter().position(|list| list.contains(&slot)) {
                     Some(at) => {
                         links.remove(&mut lists[at], slot);
                         model[at].retain(|&kept| kept != slot);
+                    }
+                    None if at < model[which].len() => {
+                        let after = at.checked_sub(1).map(|before| model[which][before]);
+                        links.insert(&mut lists[which], after, slot);
+                        model[which].insert(at, slot);
                     }
                     None => {
                         links.append(&mut lists[which], slot);
@@ -109,6 +132,9 @@ mod tests {
                 for (list, model) in lists.iter().zip(&model) {
                     prop_assert_eq!(&slots(&links, list), model);
                     prop_assert_eq!(list.is_empty(), model.is_empty());
+                    prop_assert_eq!(list.last(), model.last().copied());
+                    let backwards = std::iter::successors(list.last(), |&slot| links.previous(slot));
+                    prop_assert!(backwards.eq(model.iter().rev().copied()));
                 }
             }
         }

@@ -1,16 +1,13 @@
 //! Jobs: clients' queries, each in its slot from its beginning to its end.
 
 use super::chain::{Links, List};
-use super::shares::Shares;
+use super::crowds::{ALL, Crowds};
 use super::{Event, Failure, State, UpstreamQuery};
 use crate::client::{Client, Query};
 use crate::domains::Routes;
 
 /// The longest reply that is held for a job, in octets: whatever servers send, a job costs no more memory.
 const HELD_OCTETS_MAX: usize = 4_096;
-
-/// So many of the jobs that have waited longest are compared when one has to go.
-const OLDEST: usize = 32;
 
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +27,14 @@ pub enum Held {
     Failure(Failure),
 }
 
-/// Which list of jobs by age a job stands in.
+/// How far a job has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Age {
-    /// None: it has begun and does not wait.
+    /// It has begun and does not wait.
     New,
-    /// Those that have not been looked at for a stale answer.
+    /// It waits, and has not been looked at for a stale answer.
     Young,
-    /// Those that have.
+    /// It waits, and has been looked at.
     Old,
 }
 
@@ -112,8 +109,7 @@ impl Job {
     }
 }
 
-/// A fixed number of slots: one for each job that may wait, and one for the job that begins. Jobs that wait
-/// are in the order in which they began.
+/// A fixed number of slots: one for each job that may wait, and one for the job that begins.
 pub struct Jobs {
     slots: Vec<Option<Job>>,
     free: Vec<u32>,
@@ -121,10 +117,11 @@ pub struct Jobs {
     begun: u64,
     /// Two places for each job: what it waits for by [`Wait`].
     waiting: Links,
+    /// The links of the young ones.
     ages: Links,
     young: List,
-    old: List,
-    shares: Shares,
+    /// Those that wait, in one crowd.
+    crowds: Crowds,
 }
 
 impl Jobs {
@@ -138,8 +135,7 @@ impl Jobs {
             waiting: Links::new(2 * count),
             ages: Links::new(count),
             young: List::default(),
-            old: List::default(),
-            shares: Shares::new(count),
+            crowds: Crowds::new(count),
         }
     }
 
@@ -172,7 +168,8 @@ impl Jobs {
         let Some(job) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         if job.age == Age::New {
             job.age = Age::Young;
-            self.shares.add(job.client.address.ip());
+            let network = self.crowds.network(job.client.address.ip());
+            self.crowds.join(slot, ALL, network);
             self.ages.append(&mut self.young, slot);
         }
     }
@@ -181,14 +178,10 @@ impl Jobs {
     pub fn remove(&mut self, slot: usize) {
         let Some(place) = self.slots.get_mut(slot) else { return };
         let Some(job) = place else { return };
-        match job.age {
-            Age::New => {}
-            Age::Young => self.ages.remove(&mut self.young, slot),
-            Age::Old => self.ages.remove(&mut self.old, slot),
+        if job.age == Age::Young {
+            self.ages.remove(&mut self.young, slot);
         }
-        if job.age != Age::New {
-            self.shares.remove(job.client.address.ip());
-        }
+        self.crowds.leave(slot);
         *place = None;
         self.free.push(slot as u32);
     }
@@ -203,34 +196,10 @@ impl Jobs {
         self.slots.get_mut(slot)?.as_mut()
     }
 
-    /// The job that has to go when there is no room: among those that have waited longest, the first of the
-    /// network with the most jobs that wait. So a flood of one network gives up its own queries.
+    /// The job that has to go when there is no room: the oldest of the network with the most jobs that wait.
+    /// So a flood of one network gives up its own queries.
     pub fn first_to_go(&self) -> Option<usize> {
-        let oldest = std::iter::successors(self.oldest(), |&slot| self.next_oldest(slot)).take(OLDEST);
-        let heavier = |kept: (usize, u32), next: (usize, u32)| if next.1 > kept.1 { next } else { kept };
-        oldest.map(|slot| (slot, self.share_of(slot))).reduce(heavier).map(|(slot, _)| slot)
-    }
-
-    /// How many jobs of the same network as this one wait.
-    pub fn share_of(&self, slot: usize) -> u32 {
-        self.get(slot).map_or(0, |job| self.shares.of(job.client.address.ip()))
-    }
-
-    /// The job that alone waits for a lookup.
-    pub fn only_waiter(&self, waiters: &List) -> Option<usize> {
-        let first = waiters.first()?;
-        self.waiting.next(first).is_none().then_some(first / 2)
-    }
-
-    /// The job that has waited longest.
-    fn oldest(&self) -> Option<usize> {
-        self.old.first().or(self.young.first())
-    }
-
-    /// The job that has waited longest of those after this one.
-    fn next_oldest(&self, slot: usize) -> Option<usize> {
-        let is_old = self.get(slot).is_some_and(|job| job.age == Age::Old);
-        self.ages.next(slot).or(self.young.first().filter(|_| is_old))
+        self.crowds.first_to_go(ALL).map(|(slot, _)| slot)
     }
 
     /// The first job that was not looked at for a stale answer, and when it is to be.
@@ -245,7 +214,6 @@ impl Jobs {
         if job.age == Age::Young {
             job.age = Age::Old;
             self.ages.remove(&mut self.young, slot);
-            self.ages.append(&mut self.old, slot);
         }
     }
 
@@ -325,20 +293,20 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_known_also_after_a_look_for_stale_answers() {
+    fn the_oldest_is_the_first_to_go_also_after_a_look_for_stale_answers() {
         let mut jobs = Jobs::new(3);
         let slots: Vec<usize> = (0..3).map(|_| waiting(&mut jobs)).collect();
         jobs.grow_old(slots[0]);
         jobs.grow_old(slots[0]);
         jobs.queue(slots[0]);
-        assert_eq!(jobs.oldest(), Some(slots[0]));
+        assert_eq!(jobs.first_to_go(), Some(slots[0]));
         assert_eq!(jobs.first_young().unwrap().0, slots[1]);
         jobs.remove(slots[0]);
-        assert_eq!(jobs.oldest(), Some(slots[1]));
+        assert_eq!(jobs.first_to_go(), Some(slots[1]));
         jobs.remove(slots[1]);
         jobs.remove(slots[2]);
         jobs.remove(slots[2]);
-        assert!(jobs.is_empty() && jobs.oldest().is_none());
+        assert!(jobs.is_empty() && jobs.first_to_go().is_none());
     }
 
     #[test]
@@ -364,12 +332,12 @@ mod tests {
         let slots = [(); 2].map(|()| waiting(&mut jobs));
         let begun = jobs.begin(job()).unwrap();
         assert!(jobs.is_full() && jobs.begin(job()).is_none());
-        assert_eq!(jobs.oldest(), Some(slots[0]), "what has begun is not in the order");
+        assert_eq!(jobs.first_to_go(), Some(slots[0]), "what has begun is not in the order");
         assert_eq!(slots.map(|slot| jobs.get(slot).unwrap().number), [1, 2]);
         jobs.remove(slots[0]);
         jobs.queue(begun);
         jobs.queue(begun);
         jobs.remove(slots[1]);
-        assert_eq!((jobs.oldest(), jobs.len()), (Some(begun), 1));
+        assert_eq!((jobs.first_to_go(), jobs.len()), (Some(begun), 1));
     }
 }

@@ -2,11 +2,18 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::net::IpAddr;
 
 use dns64::wire::Question;
 
 use super::chain::{Links, List};
-use super::{UpstreamQuery, Zone, Zones};
+use super::crowds::{ALL, Crowds, Network};
+use super::{UpstreamQuery, Zone};
+
+/// Each lookup is a member of so many crowds: all, those of its zone, and that of its server.
+const CROWDS: usize = 4;
+const OF_SERVER: usize = 1;
+const OF_ZONE: usize = 2;
 
 /// How the current try went out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +39,8 @@ pub struct Lookup {
     pub shared: Option<u64>,
     /// The zone of its name; `None` for a probe.
     pub zone: Option<Zone>,
+    /// The network of clients that it is counted for.
+    pub network: Network,
     /// No try starts that could end later.
     pub deadline_ns: u64,
     /// Tries that may still start.
@@ -69,7 +78,8 @@ pub struct Lookups {
     running: List,
     free: Vec<u16>,
     shared: HashMap<u64, u16, BuildHasherDefault<PrehashedHasher>>,
-    zones: Zones,
+    crowds: Crowds,
+    zone_limit: usize,
 }
 
 /// Apart from the lookups, so that walking the list touches few octets.
@@ -92,7 +102,8 @@ impl Lookups {
             running: List::default(),
             free: (0..count).rev().collect(),
             shared: HashMap::with_capacity_and_hasher(slots, BuildHasherDefault::default()),
-            zones: Zones::new(slots, zone_limit),
+            crowds: Crowds::new(CROWDS * slots),
+            zone_limit: zone_limit.max(1),
         }
     }
 
@@ -111,17 +122,62 @@ impl Lookups {
         self.free.len()
     }
 
-    /// Whether a lookup for this zone may start.
-    pub fn has_zone_room(&self, zone: Zone) -> bool {
-        self.zones.has_room(zone)
+    /// The crowd of lookups for this zone that has no room for one more.
+    pub fn full_zone(&self, zone: Zone) -> Option<u64> {
+        let is_full = |(crowd, part): &(u64, usize)| {
+            self.crowds.len(*crowd) as usize >= self.zone_limit.div_ceil(*part)
+        };
+        zone.crowds().find(is_full).map(|(crowd, _)| crowd)
     }
 
-    /// The lookups for the same zone among those whose try ends first, of which so many are looked at.
-    pub fn oldest_of(&self, zone: Zone, looked_at: usize) -> impl Iterator<Item = (u16, &Lookup)> {
-        let first = self.first_due().map(|(slot, _)| slot);
-        let slots = std::iter::successors(first, |&slot| self.next_of(slot)).take(looked_at);
-        let lookups = slots.filter_map(|slot| Some((slot, self.get(slot)?)));
-        lookups.filter(move |(_, lookup)| lookup.zone.is_some_and(|other| other.overlaps(zone)))
+    /// The network of a client.
+    pub fn network(&self, client: IpAddr) -> Network {
+        self.crowds.network(client)
+    }
+
+    /// The lookup that has to go when no slot is left: the oldest of those that nobody waits for, or else of
+    /// the network with the most.
+    pub fn first_to_go(&self) -> Option<u16> {
+        self.crowds.first_to_go(ALL).map(|(member, _)| slot_of_member(member))
+    }
+
+    /// The lookup of a crowd that has to go for another of this network there, and how many its own network
+    /// has: none where no network has more.
+    pub fn first_to_go_for(&self, network: Network, crowd: u64) -> Option<(u16, u32)> {
+        let (member, count) = self.crowds.first_to_go(crowd)?;
+        (count > self.crowds.share(crowd, network)).then_some((slot_of_member(member), count))
+    }
+
+    /// A client of this network waits for a lookup, too. Of the networks that wait, the lookup is counted for
+    /// the one that has the fewest: what a light network wants is not given up for what a heavy one does.
+    pub fn wanted_by(&mut self, slot: u16, network: Network) {
+        let Some(counted) = self.get(slot).map(|lookup| lookup.network) else { return };
+        if network == Network::NOBODY {
+            return;
+        }
+        if counted == Network::NOBODY
+            || counted != network && self.crowds.share(ALL, counted) > self.crowds.share(ALL, network)
+        {
+            self.count_for(slot, network);
+        }
+    }
+
+    /// The lookup is counted for this network from now on.
+    pub fn count_for(&mut self, slot: u16, network: Network) {
+        self.leave_crowds(slot);
+        if let Some(lookup) = self.get_mut(slot) {
+            lookup.network = network;
+        }
+        self.join_crowds(slot);
+    }
+
+    /// The lookup goes to this server from now on.
+    pub fn set_upstream(&mut self, slot: u16, upstream: usize) {
+        let Some(lookup) = self.get_mut(slot).filter(|lookup| lookup.upstream != upstream) else { return };
+        lookup.upstream = upstream;
+        let (network, member) = (lookup.network, CROWDS * usize::from(slot) + OF_SERVER);
+        self.crowds.leave(member);
+        self.crowds.join(member, crowd_of_server(upstream), network);
     }
 
     /// Takes a slot; its first try ends at `due_ns`. `None` when all are taken.
@@ -130,10 +186,8 @@ impl Lookups {
         if let Some(hash) = lookup.shared {
             self.shared.insert(hash, slot);
         }
-        if let Some(zone) = lookup.zone {
-            self.zones.add(zone);
-        }
         self.slots[usize::from(slot)] = Some(lookup);
+        self.join_crowds(slot);
         self.append(slot, due_ns);
         Some(slot)
     }
@@ -142,11 +196,9 @@ impl Lookups {
     pub fn remove(&mut self, slot: u16) -> Option<List> {
         let place = self.slots.get_mut(usize::from(slot))?;
         let lookup = place.as_ref()?;
-        let (shared, zone, waiters) = (lookup.shared, lookup.zone, lookup.waiters);
+        let (shared, waiters) = (lookup.shared, lookup.waiters);
         *place = None;
-        if let Some(zone) = zone {
-            self.zones.remove(zone);
-        }
+        self.leave_crowds(slot);
         if let Some(hash) = shared
             && self.shared.get(&hash) == Some(&slot)
         {
@@ -200,11 +252,37 @@ impl Lookups {
         self.get(slot).filter(|_| self.token(slot) == token).map(|_| slot)
     }
 
+    fn join_crowds(&mut self, slot: u16) {
+        let Some(lookup) = self.get(slot) else { return };
+        let (network, zone, server) = (lookup.network, lookup.zone, crowd_of_server(lookup.upstream));
+        let first = CROWDS * usize::from(slot);
+        self.crowds.join(first, ALL, network);
+        self.crowds.join(first + OF_SERVER, server, network);
+        for (at, (crowd, _)) in zone.into_iter().flat_map(Zone::crowds).enumerate() {
+            self.crowds.join(first + OF_ZONE + at, crowd, network);
+        }
+    }
+
+    fn leave_crowds(&mut self, slot: u16) {
+        let first = CROWDS * usize::from(slot);
+        (first..first + CROWDS).for_each(|member| self.crowds.leave(member));
+    }
+
     fn append(&mut self, slot: u16, due_ns: u64) {
         let generation = self.tries[usize::from(slot)].generation.wrapping_add(1);
         self.tries[usize::from(slot)] = Try { generation, due_ns };
         self.links.append(&mut self.running, slot.into());
     }
+}
+
+/// The crowd of the lookups at one upstream server.
+pub fn crowd_of_server(upstream: usize) -> u64 {
+    // Far from each other and from the crowd of all.
+    (upstream as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn slot_of_member(member: usize) -> u16 {
+    (member / CROWDS) as u16
 }
 
 /// Takes a number that is a keyed hash already.
@@ -248,6 +326,7 @@ mod tests {
             },
             shared,
             zone: None,
+            network: Network::NOBODY,
             deadline_ns: 0,
             tries_left: 0,
             mismatches: 0,
@@ -287,6 +366,52 @@ mod tests {
         assert_eq!(lookups.find(5, &other), None, "the same hash by accident");
         lookups.remove(slot);
         assert_eq!(lookups.find(5, &question), None);
+    }
+
+    #[test]
+    fn a_zone_is_limited_and_leaves_room_for_its_siblings() {
+        let zone = |text: &str| {
+            Zone::of(&Name::from_text(text).unwrap(), |ending| {
+                ending.iter().fold(5381u64, |hash, octet| hash.wrapping_mul(33) ^ u64::from(*octet))
+            })
+        };
+        let mut lookups = Lookups::new(16, 4);
+        let start = |lookups: &mut Lookups, name: &str| {
+            assert_eq!(lookups.full_zone(zone(name)), None, "{name}");
+            lookups.insert(Lookup { zone: Some(zone(name)), ..lookup(None) }, 1).unwrap()
+        };
+        for name in ["a.example.co.uk", "b.c.example.co.uk"] {
+            start(&mut lookups, name);
+        }
+        assert!(lookups.full_zone(zone("x.example.co.uk")).is_some(), "half of the limit");
+        let names = ["a.example.net", "b.example.net", "example.net", "d.e.f.example.net"];
+        let slots = names.map(|name| start(&mut lookups, name));
+        for name in ["x.example.net", "example.net"] {
+            assert!(lookups.full_zone(zone(name)).is_some(), "{name}");
+        }
+        for name in ["www.other.co.uk", "www.other.net"] {
+            assert_eq!(lookups.full_zone(zone(name)), None, "{name}");
+        }
+        lookups.remove(slots[1]);
+        assert_eq!(lookups.full_zone(zone("x.example.net")), None);
+    }
+
+    #[test]
+    fn a_lookup_is_counted_for_the_lightest_network_that_waits() {
+        let mut lookups = Lookups::new(8, 8);
+        let [heavy, light] = ["192.0.2.1", "192.0.3.1"].map(|text| lookups.network(text.parse().unwrap()));
+        let of_heavy = Lookup { network: heavy, ..lookup(None) };
+        let slots = [(); 3].map(|()| lookups.insert(of_heavy, 1).unwrap());
+        lookups.wanted_by(slots[0], light);
+        assert_eq!(lookups.get(slots[0]).unwrap().network, light);
+        assert_eq!(lookups.first_to_go(), Some(slots[1]));
+        lookups.set_upstream(slots[1], 1);
+        assert_eq!(lookups.first_to_go_for(light, crowd_of_server(1)), Some((slots[1], 1)));
+        assert_eq!(lookups.first_to_go_for(heavy, crowd_of_server(1)), None, "it has as many");
+        lookups.count_for(slots[2], Network::NOBODY);
+        assert_eq!(lookups.first_to_go(), Some(slots[2]), "nobody waits");
+        lookups.wanted_by(slots[2], heavy);
+        assert_eq!(lookups.get(slots[2]).unwrap().network, heavy);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{Machine, Output};
 use crate::answer::ExtendedErrors;
 use crate::ede::code;
 use crate::inflight::state::is_error;
-use crate::inflight::{Event, Failure, Held, Next, UpstreamQuery, Wait};
+use crate::inflight::{Event, Failure, Held, Network, Next, UpstreamQuery, Wait};
 
 /// What is known of the reply that a job needs.
 enum Known {
@@ -94,8 +94,14 @@ impl Machine {
             match job.held.take() {
                 Some(Held::Reply(octets)) => return Known::Ahead(octets),
                 Some(Held::Failure(failure)) => return Known::Failure(failure),
-                None if job.waits_for(Wait::Ahead).is_some() => return Known::Nothing,
-                None => {}
+                None => {
+                    if let Some(lookup) = job.waits_for(Wait::Ahead) {
+                        // It is no guess any more.
+                        let network = self.upstream_side.lookups.network(job.client.address.ip());
+                        self.upstream_side.lookups.wanted_by(lookup, network);
+                        return Known::Nothing;
+                    }
+                }
             }
         }
         let query = job.upstream_query(&self.settings.routes);
@@ -130,8 +136,12 @@ impl Machine {
     pub(super) fn end_job(&mut self, slot: usize) {
         for wait in [Wait::Main, Wait::Ahead] {
             let lookup = self.jobs.get(slot).and_then(|job| job.waits_for(wait));
-            if let Some(lookup) = lookup.and_then(|lookup| self.upstream_side.lookups.get_mut(lookup)) {
+            let Some(number) = lookup else { continue };
+            if let Some(lookup) = self.upstream_side.lookups.get_mut(number) {
                 self.jobs.leave(slot, wait, &mut lookup.waiters);
+                if lookup.waiters.is_empty() {
+                    self.upstream_side.lookups.count_for(number, Network::NOBODY);
+                }
             }
         }
         self.jobs.remove(slot);

@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::upstream_side::NotAsked;
 use super::{Machine, Output};
-use crate::inflight::{Event, Failure, Job, State, Wait};
+use crate::inflight::{Job, State, Wait};
 use crate::settings::AQuery;
 
 /// Jobs that wait for their AAAA reply, by the time at which it is late. Those that have ended meanwhile stay
@@ -54,19 +53,10 @@ impl Machine {
         let Some(job) = self.jobs.get(slot).filter(waits) else { return };
         let query = State::NeedsA { ttl_cap_s: 0 }.query(&job.query.asked, &self.settings.routes);
         // It is a guess that A is needed: nobody else is given up for it.
-        let lookups = &self.upstream_side.lookups;
-        let has_room = lookups.room() > 0 && lookups.has_zone_room(self.upstream_side.zone_of(&query));
-        if !has_room || self.recall.is_known(now_ns, &query) {
+        if !self.upstream_side.has_room_for(&query) || self.recall.is_known(now_ns, &query) {
             return;
         }
-        match self.ask_for(now_ns, slot, Wait::Ahead, &query, out) {
-            // Without a server or room, A is asked for afterwards.
-            Ok(()) | Err(NotAsked::NoServer | NotAsked::ZoneFull) => {}
-            Err(not_asked @ NotAsked::NoId) => {
-                if let Some(job) = self.jobs.get_mut(slot) {
-                    job.hold(Event::Failure(Failure::new(not_asked.cause())));
-                }
-            }
-        }
+        // Where it cannot be asked for now, it is asked for afterwards.
+        let _ = self.ask_for(now_ns, slot, Wait::Ahead, &query, out);
     }
 }

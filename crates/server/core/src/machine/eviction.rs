@@ -1,45 +1,35 @@
 //! Queries that are given up without an answer, to make room for others.
 
 use super::{Machine, Notice, Output};
-use crate::inflight::{Wait, Zone};
-
-/// So many of the lookups whose try ends first are looked at for one of a zone that has to go.
-const LOOKED_AT: usize = 64;
+use crate::inflight::{Network, Wait};
 
 impl Machine {
-    /// Makes room for a job: a query that has waited long is the least likely to be waited for still, and a
-    /// network that asks for much gives up before the others.
+    /// Makes room for a job: the network with the most queries gives up the one that has waited longest. Its
+    /// lookups are the first to go from now on.
     pub(super) fn evict_job(&mut self, out: &mut impl Output) {
-        let Some(slot) = self.jobs.first_to_go() else { return };
-        let Some(job) = self.jobs.get(slot) else { return };
-        let lookups = [Wait::Main, Wait::Ahead].map(|wait| job.waits_for(wait));
-        self.give_up(slot, out);
-        lookups.into_iter().flatten().for_each(|lookup| self.upstream_side.abandon(lookup));
+        if let Some(slot) = self.jobs.first_to_go() {
+            self.give_up(slot, out);
+        }
     }
 
-    /// Makes room for a lookup: those who wait for the one whose try began first get no answer.
-    pub(super) fn evict_oldest_lookup(&mut self, out: &mut impl Output) {
-        if let Some((slot, _)) = self.upstream_side.lookups.first_due() {
+    /// Makes room for a lookup: one that nobody waits for goes, or else one of the network with the most.
+    pub(super) fn evict_first_lookup(&mut self, out: &mut impl Output) {
+        if let Some(slot) = self.upstream_side.lookups.first_to_go() {
             self.evict_lookup(slot, out);
         }
     }
 
-    /// Makes room for a lookup of a job in a zone that has as many as it may: a network that has more queries
-    /// waiting than the job's gives up one of its own there. Returns whether there is room.
-    pub(super) fn make_zone_room(&mut self, job_slot: usize, zone: Zone, out: &mut impl Output) -> bool {
-        let share = self.jobs.share_of(job_slot);
-        let lookups = self.upstream_side.lookups.oldest_of(zone, LOOKED_AT);
-        // What several wait for is not part of a flood. What nobody waits for can go at any time.
-        let holders = lookups.filter_map(|(slot, lookup)| match self.jobs.only_waiter(&lookup.waiters) {
-            Some(waiter) if waiter != job_slot => Some((slot, self.jobs.share_of(waiter))),
-            None if lookup.waiters.is_empty() => Some((slot, u32::MAX)),
-            _ => None,
-        });
-        let heaviest = holders.filter(|&(_, held)| held > share).max_by_key(|&(_, held)| held);
-        if let Some((slot, _)) = heaviest {
+    /// Makes room for a lookup for this network in a crowd that has as many as it may: a network that has
+    /// more there gives up one of its own. Returns whether one was given up.
+    pub(super) fn make_room(&mut self, network: Network, crowd: u64, out: &mut impl Output) -> bool {
+        // What nobody waits for takes no room from others.
+        let first = (network != Network::NOBODY)
+            .then(|| self.upstream_side.lookups.first_to_go_for(network, crowd))
+            .flatten();
+        if let Some((slot, _)) = first {
             self.evict_lookup(slot, out);
         }
-        self.upstream_side.lookups.has_zone_room(zone)
+        first.is_some()
     }
 
     fn evict_lookup(&mut self, slot: u16, out: &mut impl Output) {

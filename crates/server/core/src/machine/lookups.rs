@@ -2,9 +2,9 @@
 
 use dns64::wire::{CLASS_IN, Question, rtype};
 
-use super::upstream_side::NotAsked;
+use super::upstream_side::{NewLookup, NotAsked};
 use super::{Machine, Output};
-use crate::inflight::{Event, Failure, UpstreamQuery, Wait};
+use crate::inflight::{Event, Failure, Network, UpstreamQuery, Wait};
 
 impl Machine {
     /// Lets the job in a slot wait for the reply to a query: with others, if that is in flight already.
@@ -16,16 +16,24 @@ impl Machine {
         query: &UpstreamQuery,
         out: &mut impl Output,
     ) -> Result<(), NotAsked> {
-        let Some(deadline_ns) = self.jobs.get(job_slot).map(|job| job.deadline_ns) else { return Ok(()) };
+        let Some(job) = self.jobs.get(job_slot) else { return Ok(()) };
+        let (deadline_ns, client) = (job.deadline_ns, job.client.address.ip());
+        let network = match wait {
+            Wait::Main => self.upstream_side.lookups.network(client),
+            // It is a guess that the reply is needed: all others go before it.
+            Wait::Ahead => Network::NOBODY,
+        };
         let shared = self.upstream_side.shared_hash(query);
         let slot = match self.upstream_side.lookups.find(shared, &query.question) {
             Some(slot) => {
                 self.stats.coalesced += 1;
+                self.upstream_side.lookups.wanted_by(slot, network);
                 slot
             }
             None => {
-                self.enter_zone(job_slot, query, out)?;
-                self.start_lookup(now_ns, query, Some(shared), deadline_ns, None, out)?
+                self.enter_zone(network, query, out)?;
+                let new = NewLookup { shared: Some(shared), network, deadline_ns, upstream: None };
+                self.start_lookup(now_ns, query, new, out)?
             }
         };
         if let Some(lookup) = self.upstream_side.lookups.get_mut(slot) {
@@ -39,14 +47,14 @@ impl Machine {
         let shared = self.upstream_side.shared_hash(query);
         let lookups = &self.upstream_side.lookups;
         let running = lookups.find(shared, &query.question);
-        let is_full = !lookups.has_zone_room(self.upstream_side.zone_of(query));
+        let is_full = lookups.full_zone(self.upstream_side.zone_of(query)).is_some();
         if is_full || running.is_some() || lookups.room() < self.settings.in_flight / 2 {
             return;
         }
         let deadline_ns = now_ns + self.settings.asking.deadline_ns;
-        match self.start_lookup(now_ns, query, Some(shared), deadline_ns, None, out) {
-            Ok(_) | Err(NotAsked::NoId) => self.stats.prefetches += 1,
-            Err(NotAsked::NoServer | NotAsked::ZoneFull) => {}
+        let new = NewLookup { shared: Some(shared), network: Network::NOBODY, deadline_ns, upstream: None };
+        if self.start_lookup(now_ns, query, new, out).is_ok() {
+            self.stats.prefetches += 1;
         }
     }
 
@@ -69,51 +77,80 @@ impl Machine {
                     dnssec_ok: false,
                     group,
                 };
+                let new = NewLookup {
+                    shared: None,
+                    network: Network::NOBODY,
+                    deadline_ns: now_ns,
+                    upstream: Some(upstream),
+                };
                 // A server that cannot be asked now is not asked for anything else either.
-                let _ = self.start_lookup(now_ns, &query, None, now_ns, Some(upstream), out);
+                let _ = self.start_lookup(now_ns, &query, new, out);
             }
         }
     }
 
-    /// Sees that the zone of a query has room for another lookup, for the job in a slot.
+    /// Sees that the zone of a query has room for another lookup, for a client of this network.
     fn enter_zone(
         &mut self,
-        job_slot: usize,
+        network: Network,
         query: &UpstreamQuery,
         out: &mut impl Output,
     ) -> Result<(), NotAsked> {
         let zone = self.upstream_side.zone_of(query);
-        if self.upstream_side.lookups.has_zone_room(zone) || self.make_zone_room(job_slot, zone, out) {
-            return Ok(());
+        while let Some(crowd) = self.upstream_side.lookups.full_zone(zone) {
+            if !self.make_room(network, crowd, out) {
+                self.stats.zone_limited += 1;
+                return Err(NotAsked::ZoneFull);
+            }
         }
-        self.stats.zone_limited += 1;
-        Err(NotAsked::ZoneFull)
+        Ok(())
     }
 
-    /// Starts a lookup, at this server if one is given, and makes room for it if need be. That no ID is free
-    /// is remembered as a failure (RFC 9520).
+    /// The server for a new lookup. Where those of its group are full, a heavier network than the client's
+    /// gives up a lookup there.
+    fn choose_server(
+        &mut self,
+        now_ns: u64,
+        query: &UpstreamQuery,
+        network: Network,
+        out: &mut impl Output,
+    ) -> Result<usize, NotAsked> {
+        let chosen = self.upstream_side.choose(now_ns, query.group);
+        if chosen != Err(NotAsked::ServersFull) {
+            return chosen;
+        }
+        match self.upstream_side.heaviest_server(query.group, network) {
+            Some(crowd) if self.make_room(network, crowd, out) => {
+                self.upstream_side.choose(now_ns, query.group)
+            }
+            _ => {
+                self.stats.server_limited += 1;
+                chosen
+            }
+        }
+    }
+
+    /// Starts a lookup, and makes room for it if need be. That there is no room is our own affair: it is not
+    /// remembered as a failure of the name (RFC 9520).
     fn start_lookup(
         &mut self,
         now_ns: u64,
         query: &UpstreamQuery,
-        shared: Option<u64>,
-        deadline_ns: u64,
-        upstream: Option<usize>,
+        new: NewLookup,
         out: &mut impl Output,
     ) -> Result<u16, NotAsked> {
-        let upstream = self.upstream_side.choose(now_ns, query, upstream)?;
+        let upstream = match new.upstream {
+            Some(given) => given,
+            None => self.choose_server(now_ns, query, new.network, out)?,
+        };
         if self.upstream_side.lookups.room() == 0 {
-            self.evict_oldest_lookup(out);
+            self.evict_first_lookup(out);
         }
-        let slot = self.upstream_side.insert(now_ns, query, shared, deadline_ns, upstream);
-        let slot = slot.ok_or(NotAsked::NoServer)?;
+        let slot = self.upstream_side.insert(now_ns, query, new, upstream).ok_or(NotAsked::ServersFull)?;
         match self.upstream_side.send(now_ns, slot, &mut self.stats, out) {
             Ok(()) => Ok(slot),
             Err(not_asked) => {
                 self.upstream_side.lookups.remove(slot);
-                if shared.is_some() {
-                    self.recall.keep_failure(now_ns, query, not_asked.cause());
-                }
                 Err(not_asked)
             }
         }
@@ -134,7 +171,8 @@ impl Machine {
         self.woken = woken;
     }
 
-    /// Ends a lookup where another try was not possible, and remembers that (RFC 9520).
+    /// Ends a lookup where another try was not possible. That no try was left is remembered (RFC 9520); a
+    /// limit of our own is not.
     pub(super) fn end_unless_asked(
         &mut self,
         now_ns: u64,
@@ -142,8 +180,10 @@ impl Machine {
         asked: Result<(), NotAsked>,
         out: &mut impl Output,
     ) {
-        if let Err(not_asked) = asked {
-            self.fail_lookup(now_ns, slot, not_asked.cause(), out);
+        match asked {
+            Ok(()) => {}
+            Err(NotAsked::NoServer) => self.fail_lookup(now_ns, slot, NotAsked::NoServer.cause(), out),
+            Err(ours) => self.end_lookup(now_ns, slot, Event::Failure(Failure::new(ours.cause())), out),
         }
     }
 

@@ -114,6 +114,20 @@ impl Upstreams {
         self.list[upstream].in_flight_max = 0;
     }
 
+    /// Whether a server of the group may be asked at all.
+    pub fn may_ask(&self, group: usize) -> bool {
+        self.any_of(group, |upstream| self.list[upstream].in_flight_max > 0)
+    }
+
+    /// Whether a server of the group has fewer queries in flight than it may.
+    pub fn has_room_in(&self, group: usize) -> bool {
+        self.any_of(group, |upstream| self.has_room(upstream))
+    }
+
+    fn any_of(&self, group: usize, is_so: impl Fn(usize) -> bool) -> bool {
+        self.groups.get(group).is_some_and(|members| members.iter().any(|&member| is_so(member)))
+    }
+
     /// What each server did.
     pub fn counts(&self, now_ns: u64) -> impl Iterator<Item = UpstreamCounts> + '_ {
         self.list.iter().map(move |upstream| UpstreamCounts {

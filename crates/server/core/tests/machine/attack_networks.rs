@@ -2,12 +2,14 @@
 //! queries by floods of names that nobody answers.
 
 use dns64::wire::{Header, option_code, rcode};
+use server_core::Settings;
 use server_core::client::{Client, StreamKind};
-use server_core::settings::RateLimit;
+use server_core::settings::{AQuery, RateLimit};
 
 use crate::support::query;
 use crate::talk::{
-    Talk, extended_errors, option, query_with_options, settings_with, stream_client, udp_client,
+    ClientQuery, MS, Talk, extended_errors, option, query_with_options, settings_with, stream_client,
+    udp_client,
 };
 
 const LIMIT: RateLimit = RateLimit { per_second: 1, burst: 3, slip: 2 };
@@ -144,4 +146,141 @@ fn a_flood_of_names_does_not_push_out_the_queries_of_another_network() {
     assert_eq!(talk.machine.stats().evicted, 193);
     talk.replies(&asked, 0, &[]);
     talk.answered(words, 0, &[]);
+}
+
+/// What the fairness of tables is tested with: far more than any number of entries that is looked at.
+const LARGE: usize = 1_000;
+
+/// A client of the network of this number, which is not that of a flood.
+fn from_network(number: usize) -> Client {
+    from([10, 1, number as u8, 1])
+}
+
+/// One network asks for so many names.
+fn flood(talk: &mut Talk, names: std::ops::Range<usize>, ending: &str) {
+    for number in names {
+        talk.sends(from([10, 0, 1, 1]), &query(1, &format!("x{number}.{ending}"), None));
+    }
+}
+
+/// Queries of this many networks wait, and are answered at last, whatever `flood` does in between.
+fn light_networks_are_answered(settings: Settings, networks: usize, ending: &str, flood: impl Fn(&mut Talk)) {
+    let mut talk = Talk::new(settings);
+    let words = |number| format!("www{number}.{ending}");
+    for number in 0..networks {
+        talk.sends(from_network(number), &query(0x1234, &words(number), None));
+    }
+    let asked: Vec<ClientQuery> = talk.sent.queries.drain(..).collect();
+    assert!(asked.len() >= networks);
+    flood(&mut talk);
+    talk.sent.queries.clear();
+    talk.sent.answers.clear();
+    for asked in &asked {
+        talk.replies(asked, rcode::NXDOMAIN, &[]);
+    }
+    let answered = talk.sent.answers.iter().filter(|(client, _)| client.address.ip() != FLOODING).count();
+    assert_eq!(answered, networks);
+}
+
+const FLOODING: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 1, 1));
+
+/// The oldest queries are those of others, more of them than any window: the flood gives up its own all the
+/// same.
+#[test]
+fn attack_a_flood_does_not_push_out_the_oldest_queries_of_many_networks() {
+    let settings = settings_with(|settings| settings.in_flight = LARGE);
+    light_networks_are_answered(settings, 200, "slow.example A", |talk| {
+        flood(talk, 0..3 * LARGE, "victim.example A");
+        assert_eq!(talk.machine.stats().evicted as usize, 200 + 2 * LARGE);
+    });
+}
+
+/// Each query for AAAA has two lookups, so that the lookups end their room before the queries do.
+#[test]
+fn attack_a_flood_of_two_lookups_for_each_query_gives_up_its_own() {
+    let settings = settings_with(|settings| {
+        settings.in_flight = LARGE;
+        settings.in_flight_per_zone = LARGE;
+        settings.asking.a_query = AQuery::Together;
+    });
+    light_networks_are_answered(settings, 200, "slow.example AAAA", |talk| {
+        flood(talk, 0..LARGE - 300, "victim.example AAAA");
+        assert_eq!((talk.machine.in_flight(), talk.machine.stats().evicted), (LARGE, 0));
+    });
+}
+
+/// The oldest lookups of the zone are those of others: a light network finds a place there.
+#[test]
+fn attack_a_flood_of_one_zone_does_not_hide_behind_the_lookups_of_others() {
+    let mut talk = Talk::new(settings_with(|settings| {
+        (settings.in_flight, settings.in_flight_per_zone) = (LARGE, LARGE / 2);
+    }));
+    for number in 0..200 {
+        let words = format!("www{number}.victim.example A");
+        talk.sends(from_network(number), &query(1, &words, None));
+    }
+    flood(&mut talk, 0..LARGE, "victim.example A");
+    talk.sent.queries.clear();
+    let words = "www.victim.example A";
+    talk.sends(from_network(250), &query(0x1234, words, None));
+    talk.asked(words);
+    assert_eq!((talk.machine.in_flight(), talk.machine.stats().evicted), (LARGE / 2, 1));
+}
+
+/// Every name of the flood is asked twice: what several of its clients wait for is the flood's all the same.
+#[test]
+fn attack_a_flood_that_asks_twice_is_given_up_too() {
+    let mut talk = Talk::new(settings_with(|settings| {
+        (settings.in_flight, settings.in_flight_per_zone) = (LARGE, LARGE / 2);
+    }));
+    (0..2).for_each(|_| flood(&mut talk, 0..LARGE / 2, "victim.example A"));
+    talk.sent.queries.clear();
+    let words = "www.victim.example A";
+    talk.sends(from_network(1), &query(0x1234, words, None));
+    talk.asked(words);
+}
+
+/// Random names below several domains fill one server, none of them its zone: a light network finds a place,
+/// and the flood is told that there is none.
+#[test]
+fn attack_a_flood_at_one_server_does_not_close_out_other_networks() {
+    let mut talk = Talk::with_cache(settings_with(|settings| {
+        (settings.in_flight, settings.in_flight_per_zone) = (2 * LARGE, LARGE);
+        settings.upstreams[0].in_flight = LARGE;
+    }));
+    flood(&mut talk, 0..LARGE / 2, "victim.example A");
+    flood(&mut talk, 0..LARGE / 2, "victim.net A");
+    let refused = "refused.victim.org A";
+    talk.sent.queries.clear();
+    talk.sends(from([10, 0, 1, 1]), &query(1, refused, Some((1232, false))));
+    assert_eq!(extended_errors(&talk.answer()), [14]);
+    talk.silent();
+    let words = "www.example.com A";
+    talk.sends(from_network(1), &query(0x1234, words, None));
+    let asked = talk.asked(words);
+    let stats = talk.machine.stats();
+    assert_eq!((stats.evicted, stats.server_limited, talk.machine.in_flight()), (1, 1, LARGE));
+    talk.replies(&asked, 0, &[]);
+    talk.answered(words, 0, &[]);
+    // That there was no room says nothing about the name.
+    talk.sends(from_network(1), &query(0x1234, refused, None));
+    talk.asked(refused);
+}
+
+/// A try that finds the server full, because of a limit of our own, is no failure of the name (RFC 9520).
+#[test]
+fn attack_a_full_server_is_not_remembered_as_a_failure_of_the_name() {
+    let mut talk = Talk::with_cache(settings_with(|settings| settings.upstreams[0].in_flight = 1));
+    let words = "www.example.com A";
+    talk.client_asks(words);
+    talk.asked(words);
+    // Probes are asked beyond the limit.
+    let now_ns = talk.now_ns;
+    talk.machine.probe(now_ns, true, &mut talk.sent);
+    talk.sent.queries.clear();
+    talk.wait(800 * MS);
+    talk.answered(words, rcode::SERVFAIL, &[]);
+    talk.client_asks(words);
+    talk.asked(words);
+    assert_eq!(talk.machine.stats().failure_hits, 0);
 }

@@ -14,7 +14,8 @@ use crate::cookies::UpstreamCookies;
 use crate::ede::code;
 use crate::ids::{Ids, Random};
 use crate::inflight::chain::List;
-use crate::inflight::{Lookup, Lookups, TryTransport, UpstreamQuery, Zone};
+use crate::inflight::lookups::crowd_of_server;
+use crate::inflight::{Lookup, Lookups, Network, TryTransport, UpstreamQuery, Zone};
 use crate::settings::Settings;
 use crate::upstreams::{UpstreamCounts, Upstreams};
 use refusals::Doubt;
@@ -36,8 +37,10 @@ pub(super) struct UpstreamSide {
 /// Why a lookup cannot be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotAsked {
-    /// No upstream server has room, or none is left to try.
+    /// No upstream server may be asked, or no try is left.
     NoServer,
+    /// The upstream servers have as many lookups in flight as they may.
+    ServersFull,
     /// No ID is free.
     NoId,
     /// The zone of the name has as many lookups in flight as it may.
@@ -50,9 +53,22 @@ impl NotAsked {
         match self {
             Self::NoServer => code::NO_REACHABLE_AUTHORITY,
             Self::NoId => code::OTHER,
-            Self::ZoneFull => code::NOT_READY,
+            Self::ServersFull | Self::ZoneFull => code::NOT_READY,
         }
     }
+}
+
+/// What a lookup is started with.
+#[derive(Clone, Copy)]
+pub(super) struct NewLookup {
+    /// What equal lookups have in common; `None` for a probe.
+    pub shared: Option<u64>,
+    /// The network of the client that waits for it.
+    pub network: Network,
+    /// No try starts that could end later.
+    pub deadline_ns: u64,
+    /// The server that is asked, whatever it has in flight.
+    pub upstream: Option<usize>,
 }
 
 /// What equal lookups have in common, as a keyed hash: nobody outside can make two names collide.
@@ -107,18 +123,28 @@ impl UpstreamSide {
         Zone::of(&query.question.name.to_lowercase(), |ending| self.hash.0.hash(ending))
     }
 
-    /// The server for a new lookup: the one that is given, or one of the query's group.
-    pub fn choose(
-        &mut self,
-        now_ns: u64,
-        query: &UpstreamQuery,
-        given: Option<usize>,
-    ) -> Result<usize, NotAsked> {
+    /// The server of a group for a new lookup.
+    pub fn choose(&mut self, now_ns: u64, group: usize) -> Result<usize, NotAsked> {
         self.leave_loops_out();
-        match given {
-            Some(upstream) => Ok(upstream),
-            None => self.upstreams.choose(query.group, now_ns, &mut self.random).ok_or(NotAsked::NoServer),
-        }
+        self.upstreams.choose(group, now_ns, &mut self.random).ok_or(match self.upstreams.may_ask(group) {
+            true => NotAsked::ServersFull,
+            false => NotAsked::NoServer,
+        })
+    }
+
+    /// The lookups at the server of a group at which a network has the most, if that is more than this
+    /// network has there: as a crowd.
+    pub fn heaviest_server(&self, group: usize, network: Network) -> Option<u64> {
+        let crowds = self.settings.groups.get(group)?.iter().map(|&upstream| crowd_of_server(upstream));
+        let held = |crowd| Some((crowd, self.lookups.first_to_go_for(network, crowd)?.1));
+        crowds.filter_map(held).max_by_key(|&(_, count)| count).map(|(crowd, _)| crowd)
+    }
+
+    /// Whether a lookup may start without another being given up for it.
+    pub fn has_room_for(&self, query: &UpstreamQuery) -> bool {
+        self.lookups.room() > 0
+            && self.lookups.full_zone(self.zone_of(query)).is_none()
+            && self.upstreams.has_room_in(query.group)
     }
 
     fn leave_loops_out(&mut self) {
@@ -129,20 +155,20 @@ impl UpstreamSide {
         }
     }
 
-    /// A new lookup without a try, where there is room for one.
+    /// A new lookup without a try at this server, where there is room for one.
     pub fn insert(
         &mut self,
         now_ns: u64,
         query: &UpstreamQuery,
-        shared: Option<u64>,
-        deadline_ns: u64,
+        new: NewLookup,
         upstream: usize,
     ) -> Option<u16> {
         let lookup = Lookup {
             query: *query,
-            shared,
-            zone: shared.map(|_| self.zone_of(query)),
-            deadline_ns,
+            shared: new.shared,
+            zone: new.shared.map(|_| self.zone_of(query)),
+            network: new.network,
+            deadline_ns: new.deadline_ns,
             tries_left: self.settings.asking.tries,
             mismatches: 0,
             upstream,
@@ -153,15 +179,6 @@ impl UpstreamSide {
             waiters: List::default(),
         };
         self.lookups.insert(lookup, now_ns + self.settings.asking.timeout_ns)
-    }
-
-    /// Ends a lookup that nobody waits for any more, where there is no room for those that somebody needs.
-    pub fn abandon(&mut self, slot: u16) {
-        let unwanted = |lookup: &Lookup| lookup.waiters.is_empty();
-        if self.lookups.room() == 0 && self.lookups.get(slot).is_some_and(unwanted) {
-            self.end_try(slot);
-            self.lookups.remove(slot);
-        }
     }
 
     /// Whether another server of the group may be asked instead of the one that was.

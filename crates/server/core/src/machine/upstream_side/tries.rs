@@ -128,9 +128,9 @@ impl UpstreamSide {
         stats: &mut Stats,
         out: &mut impl Output,
     ) -> Result<(), NotAsked> {
-        let Some(lookup) = self.lookups.get_mut(slot) else { return Ok(()) };
+        let Some(lookup) = self.lookups.get(slot) else { return Ok(()) };
         let next = self.upstreams.after(lookup.query.group, lookup.upstream, now_ns);
-        lookup.upstream = next.ok_or(NotAsked::NoServer)?;
+        self.lookups.set_upstream(slot, next.ok_or(NotAsked::ServersFull)?);
         stats.retries += 1;
         self.send(now_ns, slot, stats, out)
     }
