@@ -2,12 +2,14 @@
 //! size, counted in steps ([`dns64::steps`]), neither when it comes from a client or an upstream server nor
 //! out of the cache.
 //!
-//! An input describes a question and the records of the replies to it: long names that differ where a
-//! comparison comes last, pointers to them, many times over.
+//! An input describes a client's message and the records of the replies to it: long names that differ where a
+//! comparison comes last, pointers to them, many times over. The message of the client may have many records
+//! and options, and say any room for the answer.
 
 use std::sync::Arc;
 
 use dns64::Prefix;
+use dns64::rewrite::OPT_LENGTH;
 use dns64::rule::Policy;
 use dns64::steps;
 use dns64::wire::{CLASS_IN, HEADER_LENGTH, Header, Message, Name, Question, Writer, rtype};
@@ -21,6 +23,8 @@ use super::input::Input;
 pub const TIMES_MAX: u64 = 20;
 
 const MESSAGE_OCTETS_MAX: usize = 65_535;
+/// The longest datagram to a client.
+const ROOM_OCTETS_MAX: u16 = 1232;
 const CACHE_OCTETS: usize = 1 << 20;
 const TTL_S: [u8; 4] = [0, 0, 1, 0];
 const TYPES: [u16; 12] = [
@@ -60,23 +64,108 @@ pub fn run(input: &[u8]) {
         qtype: if choice & 1 == 0 { rtype::AAAA } else { rtype::A },
         qclass: CLASS_IN,
     };
-    let records = input;
-    let over_udp = choice & 2 == 0;
-    let cost = cost(&question, over_udp, |head| reply(head, records));
-    let plain = plain_cost(&question, over_udp, cost.octets);
+    let mut ask = Ask::new(&question, choice & 2 == 0);
+    if choice & 4 != 0 {
+        ask.lengthen(&mut input);
+    }
+    ask.respelled = choice & 8 != 0;
+    assert_bounded(&ask, |head| reply(head, input));
+}
+
+/// Holds the bound for a client's message and the replies to it. The plain message has the same size and says
+/// the same room, and the plain reply in the cache fits this room.
+pub fn assert_bounded(ask: &Ask, reply: impl Fn(Vec<u8>) -> Vec<u8>) {
+    let cost = cost(ask, reply);
+    let [plain, plain_hit] = [cost.octets, cost.octets.min(ask.room_octets())].map(|octets| {
+        let plain = plain_cost(ask, octets);
+        (plain.miss, plain.hit)
+    });
     let [first, again] = cost.replies;
-    let miss_max = TIMES_MAX * first.max(1) * plain.miss;
+    let miss_max = TIMES_MAX * first.max(1) * plain.0;
     let again_max = match again {
-        0 => TIMES_MAX * first.max(1) * plain.hit,
-        replies => TIMES_MAX * replies * plain.miss,
+        0 => TIMES_MAX * first.max(1) * plain_hit.1,
+        replies => TIMES_MAX * replies * plain.0,
     };
-    assert!(cost.miss <= miss_max && cost.hit <= again_max, "{cost:?}, plain {plain:?}");
+    assert!(cost.miss <= miss_max && cost.hit <= again_max, "{cost:?}, plain {plain:?}, {plain_hit:?}");
+}
+
+/// How a client asks.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    question: Question,
+    over_udp: bool,
+    query: Vec<u8>,
+    /// The room for an answer that an OPT record says, where there is one.
+    payload_octets: Option<u16>,
+    /// The client spells the name in another way when it asks once more.
+    pub respelled: bool,
+}
+
+impl Ask {
+    /// A query without an OPT record.
+    pub fn new(question: &Question, over_udp: bool) -> Self {
+        let mut query = vec![0; 512];
+        let length = Writer::new(&mut query, 7, Header::RD, question).map_or(0, Writer::finish);
+        query.truncate(length);
+        Self { question: *question, over_udp, query, payload_octets: None, respelled: false }
+    }
+
+    /// Adds an OPT record with these options that says so much room; less where that is too long.
+    pub fn add_edns(&mut self, payload_octets: u16, mut options: Vec<u8>) {
+        options.truncate(MESSAGE_OCTETS_MAX.saturating_sub(self.query.len() + OPT_LENGTH));
+        self.payload_octets = Some(payload_octets);
+        let at = self.query.len() + 3;
+        add(&mut self.query, 3, &[0], rtype::OPT, &options);
+        self.query[at..at + 2].copy_from_slice(&payload_octets.to_be_bytes());
+    }
+
+    /// Adds records and options as an input describes them: an octet for each of room, number of records,
+    /// their section and type, number of options, and their length.
+    fn lengthen(&mut self, input: &mut Input<'_>) {
+        let [room, records, kind, options, length] = input.array();
+        for _ in 1..1usize << (records % 14) {
+            let longest = self.query.len() + 2 * OPT_LENGTH > MESSAGE_OCTETS_MAX;
+            if longest || !add(&mut self.query, 1 + usize::from(kind % 3), &[0], rtype::TXT, &[]) {
+                break;
+            }
+        }
+        let option = [&[kind, kind, 0, length % 32][..], &vec![0; usize::from(length % 32)]].concat();
+        self.add_edns([0, 512, 1232, 65_535][usize::from(room % 4)], option.repeat(1 << (options % 14)));
+    }
+
+    /// A query of the same size for an ordinary name, by the same way and with the same room: what is longer
+    /// than a question is padding.
+    fn plain(&self) -> Self {
+        let name = Name::from_text("www.example.com").unwrap_or(Name::ROOT);
+        let qtype = if self.question.qtype == rtype::AAAA { rtype::AAAA } else { rtype::A };
+        let mut plain = Self::new(&Question { name, qtype, ..self.question }, self.over_udp);
+        if let Some(payload_octets) = self.payload_octets {
+            let padding = self.query.len().saturating_sub(plain.query.len() + OPT_LENGTH + 4);
+            let [high, low] = (padding as u16).to_be_bytes();
+            plain.add_edns(payload_octets, [&[0, 12, high, low][..], &vec![0; padding]].concat());
+        }
+        plain
+    }
+
+    fn room_octets(&self) -> usize {
+        let payload_octets = self.payload_octets.unwrap_or(0).clamp(512, ROOM_OCTETS_MAX);
+        if self.over_udp { payload_octets.into() } else { MESSAGE_OCTETS_MAX }
+    }
+
+    /// The message of the first or of a later time.
+    fn message(&self, is_first: bool) -> Vec<u8> {
+        let mut message = self.query.clone();
+        if self.respelled && !is_first {
+            let end = HEADER_LENGTH + self.question.name.as_wire().len();
+            message[HEADER_LENGTH..end].make_ascii_uppercase();
+        }
+        message
+    }
 }
 
 /// What replies cost that have as many addresses of an ordinary name as so many octets hold.
-pub fn plain_cost(asked: &Question, over_udp: bool, octets: usize) -> Cost {
-    let question = Question { name: Name::from_text("www.example.com").unwrap_or(Name::ROOT), ..*asked };
-    cost(&question, over_udp, |mut head| {
+pub fn plain_cost(ask: &Ask, octets: usize) -> Cost {
+    cost(&ask.plain(), |mut head| {
         if Message::parse(&head).is_ok_and(|message| message.qtype == rtype::A) {
             while head.len() + 16 <= octets.min(MESSAGE_OCTETS_MAX) {
                 add(&mut head, 1, &[0xc0, 12], rtype::A, &[192, 0, 2, 1]);
@@ -89,23 +178,26 @@ pub fn plain_cost(asked: &Question, over_udp: bool, octets: usize) -> Cost {
 }
 
 /// Asks twice; `reply` makes a reply of its head, which is header and question.
-pub fn cost(question: &Question, over_udp: bool, reply: impl Fn(Vec<u8>) -> Vec<u8>) -> Cost {
+pub fn cost(ask: &Ask, reply: impl Fn(Vec<u8>) -> Vec<u8>) -> Cost {
     let mut settings = Settings::default();
     let prefix: Prefix = "2001:db8:64::/96".parse().expect("a prefix");
     settings.views[0].rule = Some(Policy { prefixes: vec![prefix], ..Policy::default() });
     let shared = Shared::new(&settings, CACHE_OCTETS, [7; 32]);
     let mut machine = Machine::new(Arc::new(settings), shared, [7; 32]);
     let mut wires = Wires::default();
-    let channel = match over_udp {
+    let channel = match ask.over_udp {
         true => Channel::Udp { socket: 0, local: None },
         false => Channel::Stream { token: 1, kind: StreamKind::Tcp },
     };
     let client = Client { address: ([127, 0, 0, 1], 1024).into(), listener: 0, channel };
-    let query = query(question);
     let mut octets = 0;
-    let [(first, miss), (again, hit)] = [(); 2].map(|()| {
-        let mut replies = 0;
-        let mut steps = steps::of(|| machine.handle_client(1, client, &query, &mut wires));
+    let [(first, miss), (again, hit)] = [true, false].map(|is_first| {
+        let (mut replies, message) = (0, ask.message(is_first));
+        let mut steps = steps::of(|| {
+            // It is received, for which it is copied once.
+            steps::add_octets(message.len());
+            machine.handle_client(1, client, &message, &mut wires);
+        });
         while let Some((way, query)) = wires.queries.pop() {
             let reply = reply(head(&query));
             octets = reply.len().max(octets);
@@ -118,13 +210,6 @@ pub fn cost(question: &Question, over_udp: bool, reply: impl Fn(Vec<u8>) -> Vec<
         (replies, steps)
     });
     Cost { octets, replies: [first, again], miss, hit }
-}
-
-fn query(question: &Question) -> Vec<u8> {
-    let mut octets = vec![0; 512];
-    let length = Writer::new(&mut octets, 7, Header::RD, question).map_or(0, Writer::finish);
-    octets.truncate(length);
-    octets
 }
 
 /// The head of the reply to a query.
@@ -229,7 +314,7 @@ struct Wires {
 impl Output for Wires {
     fn to_client(&mut self, client: &Client, write: impl FnOnce(&mut [u8]) -> usize) {
         self.answer.resize(MESSAGE_OCTETS_MAX, 0);
-        let room = if client.channel.is_udp() { 1232 } else { MESSAGE_OCTETS_MAX };
+        let room = if client.channel.is_udp() { ROOM_OCTETS_MAX.into() } else { MESSAGE_OCTETS_MAX };
         assert!(write(&mut self.answer[..room]) > 0, "an answer");
     }
 

@@ -1,9 +1,9 @@
 //! The work that messages cost, counted in steps: tests and fuzz targets hold bounds by it.
 //!
-//! A step is a record, a label or a compression pointer that is read, written, compared or hashed; a
-//! comparison of two numbers in a search; or 16 octets copied or compared. Steps depend on the octets alone,
-//! not on the machine. They are counted where debug assertions are; other builds count nothing and pay
-//! nothing.
+//! A step is a record, an EDNS option, a label or a compression pointer that is read, written, compared or
+//! hashed; a comparison of two numbers in a search; or 16 octets copied or compared. Steps depend on the
+//! octets alone, not on the machine. They are counted where debug assertions are; other builds count nothing
+//! and pay nothing.
 
 #[cfg(debug_assertions)]
 mod counter {

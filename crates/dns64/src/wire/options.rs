@@ -1,6 +1,7 @@
 //! EDNS options: the RDATA of an OPT record (RFC 6891 6.1.2).
 
 use super::{HEADER_LENGTH, Header, Message, Records, Section, rtype};
+use crate::steps;
 
 /// Option codes, by their IANA numbers.
 pub mod option_code {
@@ -46,6 +47,7 @@ impl<'a> Options<'a> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             let ([code @ .., length_high, length_low], tail) = rest.split_first_chunk::<HEAD_OCTETS>()?;
+            steps::add(1);
             let length = usize::from(u16::from_be_bytes([*length_high, *length_low]));
             let (value, tail) = tail.split_at_checked(length)?;
             rest = tail;

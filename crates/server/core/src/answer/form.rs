@@ -61,6 +61,28 @@ impl<'n> ExtendedErrors<'n> {
     }
 }
 
+/// A reply that is longer than so many answers for the client's datagrams is not read: what an answer leaves
+/// out of a reply, signatures and the records beside the answer, is far less.
+const ANSWERS_IN_A_REPLY: usize = 4;
+
+/// The longest answer that a client takes, in octets.
+fn limit_octets(settings: &Settings, client: &Client, query: &Query) -> usize {
+    if !client.channel.is_udp() {
+        return u16::MAX.into();
+    }
+    let theirs = query.edns.map_or(0, |edns| edns.payload_octets);
+    // A smaller announcement than 512 counts as 512 (RFC 6891 6.2.3).
+    theirs.max(PLAIN_UDP_OCTETS).min(settings.udp_payload_octets).into()
+}
+
+/// The longest reply, in octets, that an answer to a query is made from. A client that asked by a datagram is
+/// sent to a stream for what is longer, before the reply is copied or read: else a datagram of 40 octets
+/// would cost the work of a reply of 64 KiB.
+pub fn reply_octets_max(settings: &Settings, client: &Client, query: &Query) -> usize {
+    let limit = limit_octets(settings, client, query);
+    if client.channel.is_udp() { ANSWERS_IN_A_REPLY * limit } else { limit }
+}
+
 /// The form of the answers to one query.
 #[derive(Clone, Copy)]
 pub struct Form {
@@ -83,8 +105,6 @@ impl Form {
         let ours = settings.udp_payload_octets;
         let theirs = query.edns.unwrap_or_default();
         let channel = client.channel;
-        // A smaller announcement than 512 counts as 512 (RFC 6891 6.2.3).
-        let udp_limit = theirs.payload_octets.max(PLAIN_UDP_OCTETS).min(ours);
         let edns = query.edns.map(|_| Edns {
             payload_octets: ours,
             extended_rcode: 0,
@@ -93,7 +113,7 @@ impl Form {
         });
         let tells_idle_time = theirs.keepalive && channel.has_idle_time();
         Self {
-            limit_octets: if channel.is_udp() { udp_limit } else { u16::MAX }.into(),
+            limit_octets: limit_octets(settings, client, query),
             edns,
             cookie,
             keepalive_100ms: tells_idle_time.then_some(settings.keepalive_100ms),

@@ -10,7 +10,7 @@ use dns64::rewrite::ClientQuery;
 use dns64::rule::{self, Policy};
 use dns64::wire::{Header, Malformed, Message};
 
-pub use form::{ExtendedErrors, Form};
+pub use form::{ExtendedErrors, Form, reply_octets_max};
 pub use query::{QUERY_OCTETS_MAX, UPSTREAM_PAYLOAD_OCTETS, write_query};
 pub use refusal::write_refusal;
 

@@ -51,6 +51,8 @@ pub struct Found {
     /// Its life of at least ten seconds is in its last tenth. One caller alone is told so until it is
     /// renewed: to ask for it again in time.
     pub ageing: bool,
+    /// It was copied: it is no longer than was wanted.
+    pub copied: bool,
     /// When its TTLs will be less by one second; it says the same until then.
     pub ticks_ns: u64,
 }
@@ -125,8 +127,14 @@ impl Cache {
     /// was stored, with its age in seconds taken off all TTLs but never below 0. Nothing is allocated if
     /// `out` is large enough.
     pub fn get(&self, key: &Key, now_ns: u64, out: &mut Vec<u8>) -> Option<Found> {
+        self.get_within(key, now_ns, usize::MAX, out)
+    }
+
+    /// The same, where a reply of more than `octets_max` octets is found and not copied. Its length then
+    /// costs nothing, and what `out` holds is of no use.
+    pub fn get_within(&self, key: &Key, now_ns: u64, octets_max: usize, out: &mut Vec<u8>) -> Option<Found> {
         let (shard, hash) = self.locate(key)?;
-        shard.lock().reply(hash, key.as_octets(), now_ns, out)
+        shard.lock().reply(hash, key.as_octets(), now_ns, octets_max, out)
     }
 
     /// Keeps a reply for `ttl_s` seconds, as [`lifetime_s`] gives them. What was kept for the key before,

@@ -19,10 +19,16 @@ const LABELS_MAX: usize = 16;
 
 impl Cache {
     /// Finds a fresh reply that says that the name of a question, or one above it, does not exist (RFC 8020
-    /// 2), and copies it into `out` as [`Self::get`] does. It answers another question: only its RCODE and
-    /// its authority section are of use. Costs nothing while the cache holds no such reply, and one look-up
-    /// for each number of labels that a denied name ever had.
-    pub fn nxdomain_above(&self, key: &Key, now_ns: u64, out: &mut Vec<u8>) -> Option<Found> {
+    /// 2), and copies it into `out` as [`Self::get_within`] does. It answers another question: only its RCODE
+    /// and its authority section are of use. Costs nothing while the cache holds no such reply, and one
+    /// look-up for each number of labels that a denied name ever had.
+    pub fn nxdomain_above(
+        &self,
+        key: &Key,
+        now_ns: u64,
+        octets_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Found> {
         if self.nxdomains.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -31,7 +37,7 @@ impl Cache {
         key.upwards(NO_TYPE, wanted).find_map(|name| {
             let reply = name.with_qtype(self.denied_type(&name)?);
             let (shard, hash) = self.locate(&reply)?;
-            shard.lock().denial(hash, reply.as_octets(), now_ns, out)
+            shard.lock().denial(hash, reply.as_octets(), now_ns, octets_max, out)
         })
     }
 

@@ -89,47 +89,73 @@ impl Shard {
         self.write(header, key, |_, place| place.copy_from_slice(&value.to_be_bytes()));
     }
 
-    /// Copies the reply of a key into `out`, aged.
-    pub(super) fn reply(&mut self, hash: u32, key: &[u8], now_ns: u64, out: &mut Vec<u8>) -> Option<Found> {
+    /// Copies the reply of a key into `out`, aged, unless it is longer than `octets_max` octets.
+    pub(super) fn reply(
+        &mut self,
+        hash: u32,
+        key: &[u8],
+        now_ns: u64,
+        octets_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Found> {
         let Some((position, header)) = self.find(hash, Kind::Reply, key) else {
             self.counts.misses += 1;
             return None;
         };
         let ttl_left_s = header.left_s(now_ns);
-        self.copy_aged(position, &header, now_ns, out);
+        let copied = self.copy_aged(position, &header, now_ns, octets_max, out);
         let ageing = ttl_left_s > 0 && !header.told && is_last_tenth(header.life_s, ttl_left_s);
         if ageing {
             Header { hit: true, told: true, ..header }.write(self.ring.at_mut(position));
         }
         *if ttl_left_s > 0 { &mut self.counts.hits } else { &mut self.counts.stale_hits } += 1;
         let ticks_ns = header.ticks_ns(now_ns);
-        Some(Found { ttl_left_s, stale_s: header.stale_s(now_ns), ageing, ticks_ns })
+        Some(Found { ttl_left_s, stale_s: header.stale_s(now_ns), ageing, copied, ticks_ns })
     }
 
     /// The same for the reply that says that a name does not exist, if it is fresh and says so still.
-    pub(super) fn denial(&mut self, hash: u32, key: &[u8], now_ns: u64, out: &mut Vec<u8>) -> Option<Found> {
+    pub(super) fn denial(
+        &mut self,
+        hash: u32,
+        key: &[u8],
+        now_ns: u64,
+        octets_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Found> {
         let (position, header) = self.find(hash, Kind::Reply, key)?;
         let ttl_left_s = header.left_s(now_ns);
         if ttl_left_s == 0 || !ttls::denies_its_name(header.parts(self.ring.at(position)).1) {
             return None;
         }
-        self.copy_aged(position, &header, now_ns, out);
+        let copied = self.copy_aged(position, &header, now_ns, octets_max, out);
         self.counts.nxdomain_hits += 1;
-        Some(Found { ttl_left_s, stale_s: 0, ageing: false, ticks_ns: header.ticks_ns(now_ns) })
+        Some(Found { ttl_left_s, stale_s: 0, ageing: false, copied, ticks_ns: header.ticks_ns(now_ns) })
     }
 
-    /// Copies a reply into `out`, aged, and notes in its entry that it was found.
-    fn copy_aged(&mut self, position: usize, header: &Header, now_ns: u64, out: &mut Vec<u8>) {
+    /// Copies a reply into `out`, aged, unless it is too long, and notes in its entry that it was found.
+    /// Returns whether it was copied.
+    fn copy_aged(
+        &mut self,
+        position: usize,
+        header: &Header,
+        now_ns: u64,
+        octets_max: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let entry = self.ring.at_mut(position);
         let (places, value) = header.parts(entry);
-        steps::add_octets(value.len());
-        out.clear();
-        out.extend_from_slice(value);
-        ttls::age(out, places, header.age_s(now_ns));
+        let fits = value.len() <= octets_max;
+        if fits {
+            steps::add_octets(value.len());
+            out.clear();
+            out.extend_from_slice(value);
+            ttls::age(out, places, header.age_s(now_ns));
+        }
         // Written once only: the cache lines of entries in use stay shared by all processors.
         if !header.hit {
             Header { hit: true, ..*header }.write(entry);
         }
+        fits
     }
 
     /// Writes the entry that `header` describes, in the place of the key's old one; `fill` writes the places

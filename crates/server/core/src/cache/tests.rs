@@ -57,7 +57,7 @@ fn ttls(octets: &[u8]) -> Vec<u32> {
     Message::parse(octets).unwrap().records().map(|record| record.unwrap().ttl).collect()
 }
 
-const FRESH: Found = Found { ttl_left_s: 0, stale_s: 0, ageing: false, ticks_ns: 0 };
+const FRESH: Found = Found { ttl_left_s: 0, stale_s: 0, ageing: false, copied: true, ticks_ns: 0 };
 
 /// What was found, but for when it ticks.
 fn found(found: Option<Found>) -> Option<Found> {
@@ -167,21 +167,21 @@ fn failures_double_until_five_minutes_and_a_success_forgets_them() {
 fn a_denied_name_denies_what_is_below_and_all_types() {
     let (cache, mut out) = (Cache::new(1 << 20, SEED), Vec::new());
     let below = key("x.y.no.test", rtype::A);
-    assert_eq!(cache.nxdomain_above(&below, 0, &mut out), None);
+    assert_eq!(cache.nxdomain_above(&below, 0, usize::MAX, &mut out), None);
     insert(&cache, &key("no.test", rtype::AAAA), &nxdomain("no.test", rtype::AAAA), 100, 0);
-    let above = cache.nxdomain_above(&below, 30 * S, &mut out);
+    let above = cache.nxdomain_above(&below, 30 * S, usize::MAX, &mut out);
     assert_eq!(found(above), Some(Found { ttl_left_s: 70, ..FRESH }));
     assert_eq!(ttls(&out), [70]);
-    assert!(cache.nxdomain_above(&key("No.test", rtype::A), 0, &mut out).is_some());
+    assert!(cache.nxdomain_above(&key("No.test", rtype::A), 0, usize::MAX, &mut out).is_some());
     for other in ["test", "ano.test", "x.test"] {
-        assert_eq!(cache.nxdomain_above(&key(other, rtype::A), 0, &mut out), None, "{other}");
+        assert_eq!(cache.nxdomain_above(&key(other, rtype::A), 0, usize::MAX, &mut out), None, "{other}");
     }
     let with_dnssec = Key::new(&question("x.no.test", rtype::A), true, false, 0);
-    assert_eq!(cache.nxdomain_above(&with_dnssec, 0, &mut out), None, "its proofs are not there");
-    assert_eq!(cache.nxdomain_above(&below, 100 * S, &mut out), None, "expired");
+    assert_eq!(cache.nxdomain_above(&with_dnssec, 0, usize::MAX, &mut out), None, "its proofs are not there");
+    assert_eq!(cache.nxdomain_above(&below, 100 * S, usize::MAX, &mut out), None, "expired");
     assert_eq!((cache.counts().nxdomains, cache.counts().nxdomain_hits), (1, 2));
     insert(&cache, &key("no.test", rtype::A), &address_reply("no.test", 60, 1), 60, S);
-    assert_eq!(cache.nxdomain_above(&below, S, &mut out), None, "it exists now");
+    assert_eq!(cache.nxdomain_above(&below, S, usize::MAX, &mut out), None, "it exists now");
     assert_eq!(cache.counts().nxdomains, 0);
 }
 
@@ -192,7 +192,7 @@ fn a_denial_that_is_not_secure_denies_nothing_else() {
     denial[3] &= !(Header::AD as u8);
     insert(&cache, &key("bank.test", 777), &denial, 60, 0);
     for words in ["bank.test", "www.bank.test"] {
-        assert_eq!(cache.nxdomain_above(&key(words, rtype::A), 0, &mut out), None, "{words}");
+        assert_eq!(cache.nxdomain_above(&key(words, rtype::A), 0, usize::MAX, &mut out), None, "{words}");
     }
 }
 
@@ -205,7 +205,7 @@ fn the_denials_above_a_name_of_many_labels_are_looked_for_in_few_steps() {
         let owner = "b.".repeat(labels);
         insert(&cache, &key(&owner, rtype::A), &nxdomain(&owner, rtype::A), 60, 0);
     }
-    let steps = steps::of(|| assert_eq!(cache.nxdomain_above(&deep, 0, &mut out), None));
+    let steps = steps::of(|| assert_eq!(cache.nxdomain_above(&deep, 0, usize::MAX, &mut out), None));
     assert!((1..1000).contains(&steps), "{steps}");
 }
 
@@ -218,7 +218,7 @@ fn the_end_of_a_chain_that_does_not_exist_says_nothing_about_the_start() {
         (Section::Authority, "test", rtype::SOA, 60, &soa(60)),
     ];
     insert(&cache, &key("alias.test", rtype::A), &reply(&asked, rcode::NXDOMAIN, &records), 60, 0);
-    assert_eq!(cache.nxdomain_above(&key("b.alias.test", rtype::A), 0, &mut out), None);
+    assert_eq!(cache.nxdomain_above(&key("b.alias.test", rtype::A), 0, usize::MAX, &mut out), None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::recall::Recalled;
 use super::stale::Allowed;
 use super::upstream_side::NotAsked;
 use super::{Machine, Output};
-use crate::answer::ExtendedErrors;
+use crate::answer::{ExtendedErrors, reply_octets_max};
 use crate::ede::code;
 use crate::inflight::state::is_error;
 use crate::inflight::{Event, Failure, Held, Network, Next, UpstreamQuery, Wait};
@@ -21,9 +21,9 @@ enum Known {
     Failure(Failure),
     /// The reply of the A lookup that was sent ahead.
     Ahead(Box<[u8]>),
-    /// The reply that the cache has put into its buffer; `ageing` means that it expires soon and is to be
-    /// asked for again.
-    Cached { ageing: bool },
+    /// A reply that the cache has; `ageing` means that it expires soon and is to be asked for again. It is in
+    /// the cache's buffer if it was `copied`; otherwise no answer made of it would fit the client's datagram.
+    Cached { ageing: bool, copied: bool },
 }
 
 impl Machine {
@@ -36,15 +36,20 @@ impl Machine {
                 Known::Nothing => return,
                 Known::Failure(failure) => self.step(now_ns, slot, Event::Failure(failure), out),
                 Known::Ahead(octets) => self.step(now_ns, slot, event_of(&Message::parse(&octets)), out),
-                Known::Cached { ageing } => {
+                Known::Cached { ageing, copied } => {
                     let renewal = self
                         .jobs
                         .get(slot)
                         .filter(|_| ageing)
                         .map(|job| job.upstream_query(&self.settings.routes));
-                    let octets = std::mem::take(&mut self.recall.octets);
-                    let needs = self.step(now_ns, slot, event_of(&Message::parse(&octets)), out);
-                    self.recall.octets = octets;
+                    let needs = if copied {
+                        let octets = std::mem::take(&mut self.recall.octets);
+                        let needs = self.step(now_ns, slot, event_of(&Message::parse(&octets)), out);
+                        self.recall.octets = octets;
+                        needs
+                    } else {
+                        self.send_to_a_stream(now_ns, slot, out)
+                    };
                     if let Some(query) = renewal {
                         self.prefetch(now_ns, &query, out);
                     }
@@ -57,6 +62,11 @@ impl Machine {
     /// Takes one event to a job; returns whether the job needs another reply now. If not, it has ended.
     fn step(&mut self, now_ns: u64, slot: usize, event: Event<'_>, out: &mut impl Output) -> bool {
         let Some(job) = self.jobs.get(slot) else { return false };
+        if let Event::Reply(reply) = event
+            && reply.octets().len() > reply_octets_max(&self.settings, &job.client, &job.query)
+        {
+            return self.send_to_a_stream(now_ns, slot, out);
+        }
         let (view, asked) = (&self.settings.views[job.view], &job.query.asked);
         let in_time = self.settings.asking.in_time(now_ns, job.deadline_ns);
         let next = job.state.next(view, asked, in_time, event);
@@ -85,6 +95,16 @@ impl Machine {
         false
     }
 
+    /// Ends a job whose reply is too long for its client's datagrams by far: the answer says so with TC, and
+    /// nothing else is done for it. The job needs no other reply.
+    fn send_to_a_stream(&mut self, now_ns: u64, slot: usize, out: &mut impl Output) -> bool {
+        if let Some(job) = self.jobs.get(slot) {
+            self.client_side.truncate(now_ns, &job.client, &job.query, &mut self.stats, out);
+        }
+        self.end_job(slot);
+        false
+    }
+
     /// What is known of the reply that a job needs. Where that is nothing, the job waits for a lookup from
     /// now on.
     fn known(&mut self, now_ns: u64, slot: usize, out: &mut impl Output) -> Known {
@@ -105,8 +125,9 @@ impl Machine {
             }
         }
         let query = job.upstream_query(&self.settings.routes);
-        match self.recall.get(now_ns, &query, &mut self.stats) {
-            Some(Recalled::Fresh { ageing }) => Known::Cached { ageing },
+        let octets_max = reply_octets_max(&self.settings, &job.client, &job.query);
+        match self.recall.get(now_ns, &query, octets_max, &mut self.stats) {
+            Some(Recalled::Fresh { ageing, copied }) => Known::Cached { ageing, copied },
             Some(Recalled::Failure(failure)) => Known::Failure(failure),
             None => match self.wait(now_ns, slot, &query, out) {
                 Ok(()) => Known::Nothing,

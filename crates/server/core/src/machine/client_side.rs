@@ -80,11 +80,7 @@ impl ClientSide {
             buckets::Verdict::Pass => true,
             buckets::Verdict::Slip if !is_proven => {
                 stats.rate_slipped += 1;
-                let form = self.form(now_ns, client, query);
-                let flags = query.asked.answer_flags(rcode::NOERROR) | Header::TC;
-                out.to_client(client, |buffer| {
-                    answer::write_empty(&form, &query.asked, flags, &ExtendedErrors::none(), buffer)
-                });
+                self.say_truncated(now_ns, client, query, out);
                 false
             }
             buckets::Verdict::Slip | buckets::Verdict::Drop => {
@@ -177,6 +173,28 @@ impl ClientSide {
             }
             Err(Malformed(_)) => stats.failed += 1,
         }
+    }
+
+    /// Answers with TC alone: what is asked for is far too long for the client's datagrams.
+    pub fn truncate(
+        &self,
+        now_ns: u64,
+        client: &Client,
+        query: &Query,
+        stats: &mut Stats,
+        out: &mut impl Output,
+    ) {
+        stats.answered += 1;
+        stats.truncated += 1;
+        self.say_truncated(now_ns, client, query, out);
+    }
+
+    fn say_truncated(&self, now_ns: u64, client: &Client, query: &Query, out: &mut impl Output) {
+        let form = self.form(now_ns, client, query);
+        let (asked, flags) = (&query.asked, query.asked.answer_flags(rcode::NOERROR) | Header::TC);
+        out.to_client(client, |buffer| {
+            answer::write_empty(&form, asked, flags, &ExtendedErrors::none(), buffer)
+        });
     }
 
     /// Answers SERVFAIL, for the reasons of these extended errors.

@@ -25,9 +25,9 @@ pub(super) struct Recall {
 /// What is remembered of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Recalled {
-    /// A reply in its time of life, which stands in [`Recall::octets`]; `ageing` means that it will end soon
-    /// and should be asked for again.
-    Fresh { ageing: bool },
+    /// A reply in its time of life; `ageing` means that it will end soon and should be asked for again. It
+    /// stands in [`Recall::octets`] if it was `copied`, and is too long otherwise.
+    Fresh { ageing: bool, copied: bool },
     /// A failure.
     Failure(Failure),
 }
@@ -43,9 +43,16 @@ impl Recall {
         }
     }
 
-    /// Looks for a fresh reply, or a failure that is still in force, and counts.
-    pub fn get(&mut self, now_ns: u64, query: &UpstreamQuery, stats: &mut Stats) -> Option<Recalled> {
-        let recalled = self.look_up(now_ns, query);
+    /// Looks for a fresh reply, or a failure that is still in force, and counts. A reply of more than
+    /// `octets_max` octets is not copied.
+    pub fn get(
+        &mut self,
+        now_ns: u64,
+        query: &UpstreamQuery,
+        octets_max: usize,
+        stats: &mut Stats,
+    ) -> Option<Recalled> {
+        let recalled = self.look_up(now_ns, query, octets_max);
         let counter = match recalled {
             Some(Recalled::Fresh { .. }) => &mut stats.cache_hits,
             Some(Recalled::Failure(_)) => &mut stats.failure_hits,
@@ -58,24 +65,28 @@ impl Recall {
     /// Whether nothing need be asked upstream now.
     pub fn is_known(&mut self, now_ns: u64, query: &UpstreamQuery) -> bool {
         // The news that an entry ends soon is told once: here it leads to a question, too.
-        self.look_up(now_ns, query).is_some_and(|known| !matches!(known, Recalled::Fresh { ageing: true }))
+        let known = self.look_up(now_ns, query, 0);
+        known.is_some_and(|known| !matches!(known, Recalled::Fresh { ageing: true, .. }))
     }
 
-    fn look_up(&mut self, now_ns: u64, query: &UpstreamQuery) -> Option<Recalled> {
+    fn look_up(&mut self, now_ns: u64, query: &UpstreamQuery, octets_max: usize) -> Option<Recalled> {
         let (key, buffer) = (query.key(), &mut self.octets);
-        if let Some(found) = self.cache.get(&key, now_ns, buffer)
+        if let Some(found) = self.cache.get_within(&key, now_ns, octets_max, buffer)
             && found.ttl_left_s > 0
         {
             self.until_ns = self.until_ns.min(found.ticks_ns);
-            return Some(Recalled::Fresh { ageing: found.ageing && self.caching.prefetch });
+            let ageing = found.ageing && self.caching.prefetch;
+            return Some(Recalled::Fresh { ageing, copied: found.copied });
         }
         if self.caching.nxdomain_cut
-            && let Some(above) = self.cache.nxdomain_above(&key, now_ns, buffer)
+            && let Some(above) = self.cache.nxdomain_above(&key, now_ns, octets_max, buffer)
         {
             self.until_ns = self.until_ns.min(above.ticks_ns);
-            denial_of(&query.question, buffer, &mut self.denial).ok()?;
-            std::mem::swap(buffer, &mut self.denial);
-            return Some(Recalled::Fresh { ageing: false });
+            if above.copied {
+                denial_of(&query.question, buffer, &mut self.denial).ok()?;
+                std::mem::swap(buffer, &mut self.denial);
+            }
+            return Some(Recalled::Fresh { ageing: false, copied: above.copied });
         }
         let failure = self.cache.failure(&key, now_ns)?;
         Some(Recalled::Failure(Failure::remembered(failure.cause)))

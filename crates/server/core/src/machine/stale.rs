@@ -5,7 +5,8 @@ use dns64::wire::{Message, rcode, rtype};
 use super::client_side::Origin;
 use super::recall::Recall;
 use super::{Machine, Output};
-use crate::answer::ExtendedErrors;
+use crate::answer::{ExtendedErrors, reply_octets_max};
+use crate::cache::Found;
 use crate::ede::code;
 use crate::inflight::{Event, Job, Next, State, UpstreamQuery};
 use crate::settings::Settings;
@@ -17,6 +18,20 @@ pub(super) enum Allowed {
     All,
     /// Those without synthesized addresses.
     Native,
+}
+
+/// What is remembered that answers a job, whatever its age.
+enum StaleAnswer {
+    /// Nothing.
+    Nothing,
+    /// A reply that is too long for the client's datagrams by far.
+    TooLong,
+    /// A reply to the question of this state, in [`Recall::octets`].
+    Reply {
+        state: State,
+        /// Excluded AAAA records are taken out.
+        strip: bool,
+    },
 }
 
 impl Machine {
@@ -43,8 +58,13 @@ impl Machine {
         out: &mut impl Output,
     ) -> bool {
         let Some(job) = self.jobs.get(slot) else { return false };
-        let Some((state, strip)) = self.recall.stale_answer(now_ns, &self.settings, job, allowed) else {
-            return false;
+        let (state, strip) = match self.recall.stale_answer(now_ns, &self.settings, job, allowed) {
+            StaleAnswer::Nothing => return false,
+            StaleAnswer::TooLong => {
+                self.client_side.truncate(now_ns, &job.client, &job.query, &mut self.stats, out);
+                return true;
+            }
+            StaleAnswer::Reply { state, strip } => (state, strip),
         };
         let Ok(reply) = &Message::parse(&self.recall.octets) else { return false };
         let nxdomain = reply.header.rcode() == rcode::NXDOMAIN;
@@ -64,43 +84,39 @@ impl Recall {
         stale.map_or(u64::MAX, |stale| now_ns + stale.client_timer_ns)
     }
 
-    /// Leads a job from its state on by what is remembered alone, to a reply that answers it. Returns the
-    /// state whose question that reply answers, and whether excluded AAAA records are taken out; the reply is
-    /// in [`Recall::octets`].
-    fn stale_answer(
-        &mut self,
-        now_ns: u64,
-        settings: &Settings,
-        job: &Job,
-        allowed: Allowed,
-    ) -> Option<(State, bool)> {
+    /// Leads a job from its state on by what is remembered alone, to a reply that answers it.
+    fn stale_answer(&mut self, now_ns: u64, settings: &Settings, job: &Job, allowed: Allowed) -> StaleAnswer {
         let (view, asked) = (&settings.views[job.view], &job.query.asked);
+        let octets_max = reply_octets_max(settings, &job.client, &job.query);
         let mut state = job.state;
         loop {
-            if !self.get_stale(now_ns, &state.query(asked, &settings.routes)) {
-                return None;
+            let found = self.get_stale(now_ns, &state.query(asked, &settings.routes), octets_max);
+            if found.is_some_and(|found| !found.copied) {
+                return StaleAnswer::TooLong;
             }
-            let reply = Message::parse(&self.octets).ok()?;
+            let (Some(_), Ok(reply)) = (found, Message::parse(&self.octets)) else {
+                return StaleAnswer::Nothing;
+            };
             // Nothing is asked upstream, so nothing can be too late.
             match state.next(view, asked, true, Event::Reply(&reply)) {
                 Next::Ask(next) if allowed == Allowed::All => state = next,
-                Next::Answer { strip, .. } => return Some((state, strip)),
-                Next::Ask(_) | Next::Fail(_) => return None,
+                Next::Answer { strip, .. } => return StaleAnswer::Reply { state, strip },
+                Next::Ask(_) | Next::Fail(_) => return StaleAnswer::Nothing,
             }
         }
     }
 
     /// Looks for a reply that may be given in spite of its age (RFC 8767 5); its TTLs are set so.
-    fn get_stale(&mut self, now_ns: u64, query: &UpstreamQuery) -> bool {
-        let Some(stale) = self.caching.stale else { return false };
-        let Some(found) = self.cache.get(&query.key(), now_ns, &mut self.octets) else { return false };
+    fn get_stale(&mut self, now_ns: u64, query: &UpstreamQuery, octets_max: usize) -> Option<Found> {
+        let stale = self.caching.stale?;
+        let found = self.cache.get_within(&query.key(), now_ns, octets_max, &mut self.octets)?;
         if found.stale_s > stale.age_max_s {
-            return false;
+            return None;
         }
-        if found.ttl_left_s == 0 {
+        if found.ttl_left_s == 0 && found.copied {
             raise_ttls(&mut self.octets, stale.ttl_s);
         }
-        true
+        Some(found)
     }
 }
 

@@ -4,7 +4,7 @@
 use dns64::wire::{CLASS_IN, Message, Name, Question, rtype};
 use proptest::prelude::*;
 
-use crate::cost::{Cost, TIMES_MAX, add, cost, plain_cost, run};
+use crate::cost::{Ask, Cost, TIMES_MAX, add, assert_bounded, cost, plain_cost, run};
 
 const QUESTION: [u8; 2] = [0xc0, 12];
 
@@ -33,19 +33,61 @@ fn aliases(mut message: Vec<u8>) -> Vec<u8> {
 fn aliases_of_many_labels() {
     let question = Question { name: long_name('a'), qtype: rtype::AAAA, qclass: CLASS_IN };
     for (over_udp, before) in [(true, 211_518), (false, 3_913_296)] {
-        let attack = cost(&question, over_udp, aliases);
-        let plain = plain_cost(&question, over_udp, attack.octets);
-        assert_bounded(attack, plain);
+        let ask = Ask::new(&question, over_udp);
+        let attack = cost(&ask, aliases);
+        assert_eq!(attack.replies[1], 0, "the replies are kept: {attack:?}");
+        let plain = plain_cost(&ask, attack.octets);
+        assert!(attack.miss <= TIMES_MAX * plain.miss && attack.hit <= TIMES_MAX * plain.hit);
         assert!(10 * attack.hit <= before, "{attack:?}");
     }
 }
 
-fn assert_bounded(attack: Cost, plain: Cost) {
-    assert_eq!(attack.replies[1], 0, "the replies are kept: {attack:?}");
-    assert!(
-        attack.miss <= TIMES_MAX * plain.miss && attack.hit <= TIMES_MAX * plain.hit,
-        "{attack:?}, {plain:?}"
-    );
+/// A reply nearly as long as the cache keeps: as many records as it can hold.
+fn longest(mut message: Vec<u8>) -> Vec<u8> {
+    let qtype = Message::parse(&message).unwrap().qtype;
+    let rdata = match qtype {
+        rtype::A => &[192, 0, 2, 1][..],
+        rtype::AAAA => &[0x20; 16],
+        _ => &[],
+    };
+    while message.len() < 48_000 {
+        assert!(add(&mut message, 1, &QUESTION, qtype, rdata));
+    }
+    message
+}
+
+/// A datagram of some 30 octets asks for a reply of 64 KiB that the cache has. It is sent to a stream before
+/// the reply is copied, aged or read, whatever its type is and however it spells the name.
+#[test]
+fn attack_a_datagram_for_a_long_reply_of_the_cache_costs_as_much_as_any() {
+    for (qtype, edns, respelled) in [
+        (rtype::TXT, false, false),
+        (rtype::TXT, true, true),
+        (rtype::AAAA, false, true),
+        (rtype::A, true, true),
+    ] {
+        let question =
+            Question { name: Name::from_text("www.example.com").unwrap(), qtype, qclass: CLASS_IN };
+        let mut ask = Ask::new(&question, true);
+        if edns {
+            ask.add_edns(1232, Vec::new());
+        }
+        ask.respelled = respelled;
+        assert_bounded(&ask, longest);
+        let Cost { replies: [first, again], hit, .. } = cost(&ask, longest);
+        assert!(first > 0 && again == 0, "the replies are kept");
+        assert!(hit < 50, "{qtype} {hit}");
+    }
+}
+
+/// A client's message with as many records or options as it can hold.
+#[test]
+fn attack_a_message_full_of_records_or_options_costs_no_more_than_its_size() {
+    for [records, options] in [[13, 0], [0, 13], [12, 12], [5, 10]] {
+        for (choice, room) in [(4, 0), (4 + 1, 2), (4 + 2, 3), (4 + 8, 2)] {
+            run(&[choice, 3, 0, room, records, 2, options, 0, 0, 0, 0, 0]);
+        }
+    }
 }
 
 /// Replies whose names cost much to read and to compare: none is refused unseen, and each is bounded.
@@ -86,5 +128,15 @@ proptest! {
     #[test]
     fn no_reply_costs_twenty_times_a_plain_one(choice in 0..4u8, labels in 1..126u8, records in records()) {
         run(&[&[choice, labels, 0][..], &records].concat());
+    }
+
+    #[test]
+    fn attack_no_message_of_a_client_costs_twenty_times_a_plain_one(
+        choice in (0..16u8).prop_map(|choice| choice | 4),
+        labels in 1..126u8,
+        message in any::<[u8; 5]>(),
+        records in records(),
+    ) {
+        run(&[&[choice, labels, 0][..], &message, &records].concat());
     }
 }
