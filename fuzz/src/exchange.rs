@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
-use streams::message::is_reply;
+use streams::message::{QUERY_OCTETS_MAX, is_reply};
 use streams::{
     Answer, Handle, Limits, ListenSocket, Listener, Protocol, Query, Roots, ServerTls, Streams, Upstream,
 };
@@ -89,7 +89,8 @@ pub fn run(input: &[u8]) {
     let both = &*BOTH;
     *both.reply.lock().expect("a lock") = reply.clone();
     both.queries.lock().expect("a lock").clear();
-    let is_answer = query.len() >= HEADER_OCTETS && reply.len() >= HEADER_OCTETS && is_reply(query, &reply);
+    let is_query = (HEADER_OCTETS..=QUERY_OCTETS_MAX).contains(&query.len());
+    let is_answer = is_query && reply.len() >= HEADER_OCTETS && is_reply(query, &reply);
     let is_carried = [query, &reply].into_iter().all(|message| carries(protocol, message));
     let patience = if is_answer && is_carried { PATIENCE } else { NO_PATIENCE };
     both.streams.handle().ask(1, protocol.index(), TOKEN, query.to_vec(), patience);

@@ -12,6 +12,8 @@ pub struct Counts {
     pub clients: [ProtocolCounts; 4],
     /// Upstream servers of all protocols.
     pub upstreams: UpstreamCounts,
+    /// Octets of clients' queries and answers that wait now, at most [`crate::Limits::waiting_octets_max`].
+    pub waiting_octets: u64,
 }
 
 impl Counts {
@@ -117,7 +119,8 @@ impl Tally {
     }
 
     pub fn copy(&self) -> Counts {
-        Counts { clients: self.clients.each_ref().map(ClientCells::copy), upstreams: self.upstreams.copy() }
+        let clients = self.clients.each_ref().map(ClientCells::copy);
+        Counts { clients, upstreams: self.upstreams.copy(), ..Counts::default() }
     }
 }
 

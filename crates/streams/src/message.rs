@@ -7,6 +7,9 @@ use dns64::wire::{HEADER_LENGTH, Header, Message, Section, rcode, rtype};
 /// The longest message, and so the longest frame without its length.
 pub const MESSAGE_OCTETS_MAX: usize = u16::MAX as usize;
 
+/// The longest query of a client that is taken, in octets: a question, and an OPT record with much padding.
+pub const QUERY_OCTETS_MAX: usize = 4_096;
+
 /// The octets of a frame's length.
 pub const LENGTH_OCTETS: usize = 2;
 

@@ -66,7 +66,7 @@ pub enum ListenSocket {
 
 /// Bounds on what clients may use. Beside these, the answers that wait for one client to take them are
 /// bounded at 512 KiB: over TCP and TLS the connection is cut off then, over HTTPS and QUIC the answer is
-/// left out.
+/// left out. What waits for all clients together is bounded by [`Limits::waiting_octets_max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections over TCP, and as many again over TLS, HTTPS and QUIC together, unfinished handshakes among
@@ -87,6 +87,21 @@ pub struct Limits {
     pub message_timeout: Duration,
 }
 
+/// What may wait for each connection on the average, in octets.
+const WAITING_OCTETS_EACH: usize = 64 << 10;
+
+/// What may wait where few connections are allowed, in octets.
+const WAITING_OCTETS_LEAST: usize = 4 << 20;
+
+impl Limits {
+    /// The octets of queries and answers that may wait for all connections together: 64 KiB for each that is
+    /// allowed, at least 4 MiB. When more wait, connections end: those that hold the most, of the network
+    /// that holds the most.
+    pub fn waiting_octets_max(&self) -> usize {
+        self.connections.saturating_mul(2 * WAITING_OCTETS_EACH).max(WAITING_OCTETS_LEAST)
+    }
+}
+
 impl Default for Limits {
     /// Twice 1024 connections, 512 for each network, 128 for each address, 100 queries in progress, 10 s of
     /// idleness (RFC 7766 6.2.3 leaves it at "a few seconds") and 5 s for a message.
@@ -102,7 +117,7 @@ impl Default for Limits {
     }
 }
 
-/// A message from a client, at least as long as a DNS header and at most 65,535 octets.
+/// A message from a client, at least as long as a DNS header and at most 4,096 octets.
 ///
 /// The owner ends every query by [`crate::Handle::answer`] or [`crate::Handle::forget`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -118,7 +118,8 @@ impl Streams {
 
     /// All counters as they stand.
     pub fn counts(&self) -> Counts {
-        self.handle.room.tally.copy()
+        let room = &self.handle.room;
+        Counts { waiting_octets: room.guests.budget.waiting_octets(), ..room.tally.copy() }
     }
 
     /// Ends all listeners, connections and questions, waits for the threads and returns the last counters.
@@ -197,6 +198,7 @@ impl Handle {
     /// has ended in the meantime goes nowhere.
     pub fn answer(&self, token: u64, octets: &[u8]) {
         self.room.pending.end(token, Some(octets.to_vec()));
+        self.room.relieve();
     }
 
     /// Ends the client's query `token` without an answer: HTTPS answers 503, QUIC resets the stream, TCP and

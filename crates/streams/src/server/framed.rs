@@ -9,10 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::budget::Charge;
 use super::pending::{Outcome, Reply};
 use super::session::{OUTPUT_MAX_OCTETS, Session};
 use crate::duplex::{Octets, write_some};
-use crate::message::{push_frame, take_frame};
+use crate::message::{LENGTH_OCTETS, QUERY_OCTETS_MAX, push_frame, take_frame};
 
 /// A connection is read no further while so many octets of answers wait for the client to take them.
 const OUTPUT_PAUSE_OCTETS: usize = 128 << 10;
@@ -23,11 +24,14 @@ const OWNER_WAIT: Duration = Duration::from_secs(120);
 /// Room made for one read.
 const READ_OCTETS: usize = 4 << 10;
 
+/// A buffer with more room is given back when it is empty.
+const BUFFER_KEPT_OCTETS: usize = 16 << 10;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The client has gone or was idle, or the listener has.
     Quiet,
-    /// The client sent what is no message.
+    /// The client sent what is no message, or a longer one than queries are.
     Malformed,
     /// A message or a write took too long.
     TooSlow,
@@ -42,6 +46,7 @@ pub(super) async fn serve(session: &Session, stream: Octets) {
         answer_sender,
         input: BytesMut::new(),
         output: BytesMut::new(),
+        waiting: session.charge(0),
         unflushed: false,
         in_progress: 0,
         ended: false,
@@ -60,6 +65,8 @@ struct Connection<'a> {
     answer_sender: mpsc::UnboundedSender<Outcome>,
     input: BytesMut,
     output: BytesMut,
+    /// Counts the output.
+    waiting: Charge,
     /// TLS may hold octets back that were written.
     unflushed: bool,
     /// Queries the owner has.
@@ -143,6 +150,9 @@ impl Connection<'_> {
     fn take_queries(&mut self) -> Result<(), End> {
         while self.has_room() {
             let Ok(permit) = self.session.usage.pipeline.clone().try_acquire_owned() else { break };
+            if is_too_long(&self.input) {
+                return Err(End::Malformed);
+            }
             let Some(octets) = take_frame(&mut self.input).map_err(|_| End::Malformed)? else {
                 return self.note_partial_frame();
             };
@@ -175,9 +185,10 @@ impl Connection<'_> {
         let mut next = Some(outcome);
         while let Some(outcome) = next {
             self.in_progress -= 1;
-            if outcome.is_some_and(|octets| push_frame(&mut self.output, &octets)) {
+            if outcome.is_some_and(|answer| push_frame(&mut self.output, &answer.octets)) {
                 self.session.cells().answers.add();
             }
+            self.waiting.resize(self.output.len());
             next = answers.try_recv().ok();
         }
     }
@@ -186,7 +197,17 @@ impl Connection<'_> {
         self.moved = Instant::now();
         self.unflushed = octets > 0;
         self.output.advance(octets);
+        self.waiting.resize(self.output.len());
+        if self.output.is_empty() && self.output.capacity() > BUFFER_KEPT_OCTETS {
+            self.output = BytesMut::new();
+        }
     }
+}
+
+/// Whether the message that has begun is longer than a query may be.
+fn is_too_long(input: &[u8]) -> bool {
+    let length = input.first_chunk::<LENGTH_OCTETS>();
+    length.is_some_and(|&length| usize::from(u16::from_be_bytes(length)) > QUERY_OCTETS_MAX)
 }
 
 /// Reads what is there, as far as there is room.

@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::budget::Budget;
 use super::pool::Pool;
 use super::room::Context;
 use super::usage::Usage;
@@ -23,6 +24,10 @@ pub(crate) struct ClientConnections {
     gate: Mutex<Arc<dyn Gate>>,
     plain: Mutex<Pool>,
     encrypted: Mutex<Pool>,
+    /// What waits for all of them.
+    pub budget: Arc<Budget>,
+    /// One thread at a time ends connections for what waits.
+    relief: Mutex<()>,
     next_number: AtomicU64,
     /// Zero of the pools' clock.
     began: Instant,
@@ -42,6 +47,8 @@ impl ClientConnections {
             gate: Mutex::new(Arc::new(OpenGate)),
             plain: Mutex::default(),
             encrypted: Mutex::default(),
+            budget: Arc::default(),
+            relief: Mutex::default(),
             next_number: AtomicU64::new(0),
             began: Instant::now(),
         }
@@ -55,6 +62,7 @@ impl ClientConnections {
     pub fn set_limits(&self, limits: Limits) {
         let (idle, message_timeout) = (limits.idle.min(DAY), limits.message_timeout.min(DAY));
         *lock(&self.limits) = Limits { idle, message_timeout, ..limits };
+        self.budget.set_limits(&limits);
     }
 
     pub fn gate(&self) -> Arc<dyn Gate> {
@@ -76,6 +84,15 @@ impl ClientConnections {
         lock(&self.encrypted).is_crowded(&self.limits(), client)
     }
 
+    /// Takes out the connection that the most octets wait for, of the network that the most wait for.
+    fn leave_heaviest(&self) -> Option<Arc<Usage>> {
+        let pools = [&self.plain, &self.encrypted];
+        let heaviest = pools.map(|pool| lock(pool).heaviest()).into_iter().zip(pools);
+        let heaviest = heaviest.filter_map(|(heaviest, pool)| Some((heaviest?, pool)));
+        let ((_, number), pool) = heaviest.max_by_key(|((octets, _), _)| *octets)?;
+        lock(pool).leave(number)
+    }
+
     fn pool(&self, protocol: Protocol) -> &Mutex<Pool> {
         if protocol.is_encrypted() { &self.encrypted } else { &self.plain }
     }
@@ -91,9 +108,23 @@ impl Context {
         }
     }
 
+    /// Ends connections until no more octets of queries and answers wait than may.
+    pub fn relieve(&self) {
+        // Whoever is at it already goes on until it is enough.
+        let _relief = match self.guests.relief.try_lock() {
+            Ok(relief) => relief,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        while self.guests.budget.is_exceeded() {
+            let Some(usage) = self.guests.leave_heaviest() else { return };
+            self.evict(&usage);
+        }
+    }
+
     fn evict(&self, usage: &Usage) {
         self.tally.of(usage.protocol).evicted.add();
-        usage.cut();
+        self.guests.budget.forget(usage.cut());
     }
 }
 

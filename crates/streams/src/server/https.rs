@@ -18,17 +18,24 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_rustls::server::TlsStream;
 
-use super::pending::Reply;
-use super::session::{PendingAnswer, Session};
+use super::pending::{PendingAnswer, Reply};
+use super::session::Session;
 use crate::activity::Activity;
-use crate::message::{MESSAGE_OCTETS_MAX, lifetime_s};
+use crate::message::{QUERY_OCTETS_MAX, lifetime_s};
 use crate::request::{Head, MEDIA_TYPE, QueryLocation, content_type};
 
-/// The request's headers that are read: a URI of 65,534 octets, the longest the library takes, and others.
-const HEADERS_OCTETS_MAX: u32 = 72 << 10;
+/// The request's headers that are read: a URI with the longest query in base64, and others.
+const HEADERS_OCTETS_MAX: u32 = 12 << 10;
 
-/// Octets of one connection's requests on their way at once, and of one answer that wait for the client.
-const WINDOW_OCTETS: u32 = 256 << 10;
+/// Octets of one connection's requests on their way at once: the least that HTTP/2 begins with (RFC 9113
+/// 6.9.2).
+const WINDOW_OCTETS: u32 = (64 << 10) - 1;
+
+/// Octets of one request's body on their way at once.
+const STREAM_WINDOW_OCTETS: u32 = QUERY_OCTETS_MAX as u32;
+
+/// Octets of one answer that the library takes at once.
+const SEND_OCTETS: usize = 256 << 10;
 
 type Answer = Response<Full<Bytes>>;
 type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
@@ -43,9 +50,9 @@ pub(super) async fn serve(session: Session, stream: TlsStream<TcpStream>) {
         .timer(TokioTimer::new())
         .max_concurrent_streams(u32::try_from(session.limits.pipelined.max(1)).unwrap_or(u32::MAX))
         .max_header_list_size(HEADERS_OCTETS_MAX)
-        .initial_stream_window_size(WINDOW_OCTETS)
+        .initial_stream_window_size(STREAM_WINDOW_OCTETS)
         .initial_connection_window_size(WINDOW_OCTETS)
-        .max_send_buf_size(WINDOW_OCTETS as usize);
+        .max_send_buf_size(SEND_OCTETS);
     let service = service_fn(|request: Request<Incoming>| -> Answering {
         let (session, activity) = (session.clone(), activity.clone());
         Box::pin(async move {
@@ -72,6 +79,7 @@ pub(super) async fn serve(session: Session, stream: TlsStream<TcpStream>) {
 }
 
 async fn answer(session: &Session, request: Request<Incoming>) -> Answer {
+    let reading = session.charge(QUERY_OCTETS_MAX);
     let query = match read_query(session, request).await {
         Ok(query) => query,
         Err(status) => {
@@ -85,15 +93,13 @@ async fn answer(session: &Session, request: Request<Incoming>) -> Answer {
     };
     let (sender, outcome) = oneshot::channel();
     session.offer(query, Reply::Stream(sender), permit);
-    match outcome.await {
-        Ok(Some(octets)) => match session.hold(octets) {
-            Some(held) => {
-                session.cells().answers.add();
-                success(held)
-            }
-            None => refusal(StatusCode::SERVICE_UNAVAILABLE),
-        },
-        _ => refusal(StatusCode::SERVICE_UNAVAILABLE),
+    drop(reading);
+    match outcome.await.ok().flatten().and_then(|answer| session.unless_too_many(answer)) {
+        Some(answer) => {
+            session.cells().answers.add();
+            success(answer)
+        }
+        None => refusal(StatusCode::SERVICE_UNAVAILABLE),
     }
 }
 
@@ -109,7 +115,7 @@ async fn read_query(session: &Session, request: Request<Incoming>) -> Result<Vec
     let octets = match place {
         QueryLocation::Uri(octets) => octets,
         QueryLocation::Body => {
-            let body = Limited::new(request.into_body(), MESSAGE_OCTETS_MAX).collect();
+            let body = Limited::new(request.into_body(), QUERY_OCTETS_MAX).collect();
             match tokio::time::timeout(session.limits.message_timeout, body).await {
                 Ok(Ok(body)) => body.to_bytes().into(),
                 Ok(Err(error)) if error.is::<LengthLimitError>() => {
@@ -123,13 +129,16 @@ async fn read_query(session: &Session, request: Request<Incoming>) -> Result<Vec
     if octets.len() < dns64::wire::HEADER_LENGTH {
         return Err(StatusCode::BAD_REQUEST);
     }
+    if octets.len() > QUERY_OCTETS_MAX {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
     Ok(octets)
 }
 
-fn success(held: PendingAnswer) -> Answer {
-    let lifetime = format!("max-age={}", lifetime_s(&held.octets));
-    // The buffer goes, and with it the hold, when the client has taken the last octet.
-    let mut response = Response::new(Full::from(Bytes::from_owner(held)));
+fn success(answer: PendingAnswer) -> Answer {
+    let lifetime = format!("max-age={}", lifetime_s(&answer.octets));
+    // The buffer goes, and counts no more, when the client has taken the last octet.
+    let mut response = Response::new(Full::from(Bytes::from_owner(answer)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(MEDIA_TYPE));
     if let Ok(lifetime) = lifetime.try_into() {

@@ -1,5 +1,6 @@
 //! Clients: listeners and their connections.
 
+mod budget;
 mod framed;
 mod guests;
 mod https;

@@ -8,13 +8,26 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::budget::Charge;
 use crate::lock;
 
 /// After this time a query counts as forgotten, so that an owner's slip costs no memory for ever.
 const LIFE_MAX: Duration = Duration::from_secs(60);
 
 /// The end of a query: the answer, or none.
-pub(crate) type Outcome = Option<Vec<u8>>;
+pub(crate) type Outcome = Option<PendingAnswer>;
+
+/// An answer that waits for its client, and counts among what does until it is dropped.
+pub(crate) struct PendingAnswer {
+    pub octets: Vec<u8>,
+    pub charge: Charge,
+}
+
+impl AsRef<[u8]> for PendingAnswer {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets
+    }
+}
 
 pub(crate) enum Reply {
     /// To a connection on which many queries wait.
@@ -28,6 +41,8 @@ struct Entry {
     /// Counts the query among those of its connection, also after the client has given it up: a client that
     /// asks and resets the stream over and over has no more queries in progress than others.
     permit: OwnedSemaphorePermit,
+    /// Counts what the query takes up.
+    charge: Charge,
     since: Instant,
 }
 
@@ -40,17 +55,17 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// Remembers a query and gives it a token.
-    pub fn begin(&self, reply: Reply, permit: OwnedSemaphorePermit) -> u64 {
+    pub fn begin(&self, reply: Reply, permit: OwnedSemaphorePermit, charge: Charge) -> u64 {
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-        lock(&self.entries).insert(token, Entry { reply, permit, since: Instant::now() });
+        lock(&self.entries).insert(token, Entry { reply, permit, charge, since: Instant::now() });
         token
     }
 
-    /// Ends a query. Its client may have gone: then nobody hears of it.
-    pub fn end(&self, token: u64, outcome: Outcome) {
+    /// Ends a query with an answer or without one. Its client may have gone: then nobody hears of it.
+    pub fn end(&self, token: u64, answer: Option<Vec<u8>>) {
         let entry = lock(&self.entries).remove(&token);
         if let Some(entry) = entry {
-            entry.end(outcome);
+            entry.end(answer);
         }
     }
 
@@ -69,10 +84,15 @@ impl Pending {
 }
 
 impl Entry {
-    fn end(self, outcome: Outcome) {
+    fn end(self, answer: Option<Vec<u8>>) {
+        let Self { reply, permit, mut charge, .. } = self;
         // First, so that whoever gets the outcome finds room for the next query.
-        drop(self.permit);
-        match self.reply {
+        drop(permit);
+        let outcome = answer.map(|octets| {
+            charge.resize(octets.len());
+            PendingAnswer { octets, charge }
+        });
+        match reply {
             Reply::Connection(sender) => drop(sender.send(outcome)),
             Reply::Stream(sender) => drop(sender.send(outcome)),
         }
@@ -86,11 +106,17 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::server::usage::Usage;
+    use crate::{Limits, Protocol};
 
     #[tokio::test(start_paused = true)]
     async fn a_lost_query_is_swept_up_and_makes_room() {
         let (pending, pipeline) = (Pending::default(), Arc::new(Semaphore::new(2)));
-        let begin = |reply| pending.begin(reply, pipeline.clone().try_acquire_owned().unwrap());
+        let usage = Usage::new(Protocol::Tcp, &Limits::default(), 0);
+        let begin = |reply| {
+            let charge = Charge::new(&Arc::default(), &usage, 40);
+            pending.begin(reply, pipeline.clone().try_acquire_owned().unwrap(), charge)
+        };
         let (sender, mut old) = mpsc::unbounded_channel();
         begin(Reply::Connection(sender));
         tokio::time::advance(LIFE_MAX).await;
@@ -98,11 +124,13 @@ mod tests {
         let token = begin(Reply::Stream(sender));
         tokio::time::advance(Duration::from_secs(1)).await;
         pending.sweep();
-        assert_eq!(old.recv().await, Some(None));
-        assert_eq!(pipeline.available_permits(), 1);
+        assert!(matches!(old.recv().await, Some(None)));
+        assert_eq!((pipeline.available_permits(), usage.waiting_octets()), (1, 40));
         pending.end(token, Some(vec![7]));
         pending.end(token, None);
-        assert_eq!(young.await, Ok(Some(vec![7])));
-        assert_eq!(pipeline.available_permits(), 2);
+        let answer = young.await.unwrap().unwrap();
+        assert_eq!((&answer.octets[..], usage.waiting_octets()), (&[7][..], 1));
+        drop(answer);
+        assert_eq!((pipeline.available_permits(), usage.waiting_octets()), (2, 0));
     }
 }

@@ -118,6 +118,17 @@ impl Pool {
         over.into_iter().filter_map(|number| self.leave(number)).collect()
     }
 
+    /// The octets that wait for the network that the most wait for, and its connection that the most wait
+    /// for; `None` where nothing waits.
+    pub fn heaviest(&self) -> Option<(u64, u64)> {
+        let waiting = |number: &u64| self.places[number].usage.waiting_octets();
+        let of_network = |network: &Network| network.places.iter().map(waiting).sum::<u64>();
+        let networks = self.networks.values().map(|network| (of_network(network), network));
+        let (octets, network) =
+            networks.max_by_key(|(octets, _)| *octets).filter(|(octets, _)| *octets > 0)?;
+        Some((octets, network.places.iter().copied().max_by_key(waiting)?))
+    }
+
     fn held(&self, address: IpAddr, network: IpAddr) -> Held {
         let Some(network) = self.networks.get(&network) else {
             return Held { by_address: 0, by_network: 0 };

@@ -14,17 +14,23 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::listen::ListenError;
-use super::pending::Reply;
+use super::pending::{PendingAnswer, Reply};
 use super::room::Context;
-use super::session::{ListenerState, PendingAnswer, Session};
+use super::session::{ListenerState, Session};
 use crate::activity::Activity;
 use crate::doq::{EXCESSIVE_LOAD, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR};
-use crate::message::{self, FRAME_OCTETS_MAX, LENGTH_OCTETS, has_keepalive, only_frame, push_frame};
+use crate::message::{self, LENGTH_OCTETS, QUERY_OCTETS_MAX, has_keepalive, only_frame, push_frame};
 use crate::tls::{Certificates, server_config};
 use crate::{Limits, Protocol};
 
-/// Octets of one connection under way at once, each way.
-const WINDOW_OCTETS: u32 = 256 << 10;
+/// Octets of one connection's answers under way at once.
+const SEND_WINDOW_OCTETS: u64 = 256 << 10;
+
+/// The same of its queries.
+const RECEIVE_WINDOW_OCTETS: u32 = 64 << 10;
+
+/// The longest query with the length before it.
+const QUERY_FRAME_OCTETS_MAX: usize = LENGTH_OCTETS + QUERY_OCTETS_MAX;
 
 /// Handshakes that wait to be looked at.
 const INCOMING_MAX: usize = 256;
@@ -39,9 +45,9 @@ pub(super) fn config(certificates: Arc<Certificates>, limits: Limits) -> Result<
         .max_concurrent_bidi_streams(u32::try_from(limits.pipelined.max(1)).unwrap_or(u32::MAX).into())
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .max_idle_timeout(IdleTimeout::try_from(limits.idle).ok())
-        .stream_receive_window(VarInt::from_u32(FRAME_OCTETS_MAX as u32))
-        .receive_window(VarInt::from_u32(WINDOW_OCTETS))
-        .send_window(u64::from(WINDOW_OCTETS))
+        .stream_receive_window(VarInt::from_u32(QUERY_FRAME_OCTETS_MAX as u32))
+        .receive_window(VarInt::from_u32(RECEIVE_WINDOW_OCTETS))
+        .send_window(SEND_WINDOW_OCTETS)
         .datagram_receive_buffer_size(None);
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     // Who may ask and how much is judged by the address a connection began with, so it has to stay.
@@ -157,7 +163,8 @@ async fn serve(session: Session, connecting: Connecting) {
 
 async fn answer(session: &Session, connection: &Connection, mut send: SendStream, mut recv: RecvStream) {
     let patience = session.limits.message_timeout;
-    let query = match timeout(patience, recv.read_to_end(FRAME_OCTETS_MAX)).await {
+    let reading = session.charge(QUERY_OCTETS_MAX);
+    let query = match timeout(patience, recv.read_to_end(QUERY_FRAME_OCTETS_MAX)).await {
         Ok(Ok(octets)) => check(&octets),
         Ok(Err(ReadToEndError::TooLong)) => None,
         // The client took its query back, or has gone.
@@ -176,17 +183,19 @@ async fn answer(session: &Session, connection: &Connection, mut send: SendStream
     let Ok(permit) = session.usage.pipeline.clone().acquire_owned().await else { return };
     let (sender, outcome) = oneshot::channel();
     session.offer(query, Reply::Stream(sender), permit);
+    drop(reading);
     let outcome = tokio::select! {
         outcome = outcome => outcome,
         _ = connection.closed() => return,
     };
-    let Some(held) = outcome.ok().flatten().and_then(|octets| session.hold(octets)) else {
+    let answer = outcome.ok().flatten();
+    let Some(answer) = answer.and_then(|answer| session.unless_too_many(answer)) else {
         // It fails where the client has stopped the stream; then there is nobody to tell.
         let _ = send.reset(INTERNAL_ERROR);
         return;
     };
     session.cells().answers.add();
-    if timeout(patience, write(&mut send, held)).await.is_err() {
+    if timeout(patience, write(&mut send, answer)).await.is_err() {
         let _ = send.reset(EXCESSIVE_LOAD);
         session.cells().too_slow.add();
     }
@@ -198,10 +207,16 @@ fn check(octets: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Writes the answer and waits until the client has all of it.
-async fn write(send: &mut SendStream, mut held: PendingAnswer) {
-    message::set_id(&mut held.octets, 0);
-    let mut frame = BytesMut::with_capacity(LENGTH_OCTETS + held.octets.len());
-    if push_frame(&mut frame, &held.octets) && send.write_all(&frame).await.is_ok() && send.finish().is_ok() {
+async fn write(send: &mut SendStream, answer: PendingAnswer) {
+    let PendingAnswer { mut octets, charge: _counted } = answer;
+    message::set_id(&mut octets, 0);
+    let mut frame = BytesMut::with_capacity(LENGTH_OCTETS + octets.len());
+    if !push_frame(&mut frame, &octets) {
+        return;
+    }
+    // The frame is the only copy that waits.
+    drop(octets);
+    if send.write_chunk(frame.freeze()).await.is_ok() && send.finish().is_ok() {
         // Stopped or acknowledged, it is over.
         let _ = send.stopped().await;
     }

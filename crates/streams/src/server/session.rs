@@ -4,17 +4,22 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::budget::Charge;
 use super::guests::ClientConnection;
-use super::pending::Reply;
+use super::pending::{PendingAnswer, Reply};
 use super::room::Context;
 use super::usage::Usage;
 use crate::counts::ClientCells;
+use crate::message::QUERY_OCTETS_MAX;
 use crate::{Limits, Protocol, Query, lock};
 
 /// Octets of answers that wait for one client to take them. What comes on top is not sent.
 pub(super) const OUTPUT_MAX_OCTETS: usize = 512 << 10;
+
+/// What a query takes up beside its octets, at most: its task, and its places in maps and lists.
+const QUERY_EXTRA_OCTETS: usize = 1 << 10;
 
 /// A listener, as its connections see it. The owner may renumber it while they run.
 #[derive(Debug)]
@@ -48,8 +53,6 @@ pub(super) struct Session {
     pub limits: Limits,
     /// Shared with the pool of the connection.
     pub usage: Arc<Usage>,
-    /// The octets of answers that may still wait, for protocols whose libraries do the waiting.
-    output: Arc<Semaphore>,
     /// Becomes true when the listener is removed: idle connections end then.
     retired: watch::Receiver<bool>,
     _guest: ClientConnection,
@@ -71,7 +74,6 @@ impl Session {
             client,
             limits,
             usage: guest.usage.clone(),
-            output: Arc::new(Semaphore::new(OUTPUT_MAX_OCTETS)),
             retired: retired.clone(),
             _guest: guest,
         })
@@ -85,7 +87,8 @@ impl Session {
     pub fn offer(&self, octets: Vec<u8>, reply: Reply, permit: OwnedSemaphorePermit) {
         self.cells().queries.add();
         self.usage.touch(self.room.guests.now_us());
-        let token = self.room.pending.begin(reply, permit);
+        let charge = self.charge(octets.len() + QUERY_EXTRA_OCTETS);
+        let token = self.room.pending.begin(reply, permit, charge);
         (self.room.on_query)(Query {
             token,
             listener: self.place.number.load(Ordering::Relaxed),
@@ -95,11 +98,18 @@ impl Session {
         });
     }
 
-    /// Counts an answer among those that wait for the client, until it is dropped. `None`: too many do.
-    pub fn hold(&self, octets: Vec<u8>) -> Option<PendingAnswer> {
-        let count = u32::try_from(octets.len()).ok()?;
-        let permit = self.output.clone().try_acquire_many_owned(count).ok()?;
-        Some(PendingAnswer { octets, _permit: permit })
+    /// Counts octets of this connection among those that wait.
+    pub fn charge(&self, octets: usize) -> Charge {
+        let charge = Charge::new(&self.room.guests.budget, &self.usage, octets);
+        self.room.relieve();
+        charge
+    }
+
+    /// The answer, unless too many wait for the client: for protocols whose libraries do the waiting.
+    pub fn unless_too_many(&self, answer: PendingAnswer) -> Option<PendingAnswer> {
+        let queries_octets = self.usage.in_progress() * (QUERY_OCTETS_MAX + QUERY_EXTRA_OCTETS);
+        let max_octets = (OUTPUT_MAX_OCTETS + queries_octets) as u64;
+        (self.usage.waiting_octets() <= max_octets).then_some(answer)
     }
 
     /// Waits until the listener is removed.
@@ -110,17 +120,5 @@ impl Session {
 
     pub fn is_retired(&self) -> bool {
         *self.retired.borrow() || self.retired.has_changed().is_err()
-    }
-}
-
-/// An answer that waits for its client.
-pub(super) struct PendingAnswer {
-    pub octets: Vec<u8>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl AsRef<[u8]> for PendingAnswer {
-    fn as_ref(&self) -> &[u8] {
-        &self.octets
     }
 }

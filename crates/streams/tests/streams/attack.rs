@@ -29,7 +29,7 @@ impl Gate for Allowed {
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 9, 0, 1);
 
 /// The host with this number of the network with this number.
-fn host(network: u8, number: u8) -> Ipv4Addr {
+pub fn host(network: u8, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, network, number)
 }
 
@@ -45,7 +45,7 @@ fn try_connect(server: &Server, number: usize, from: Ipv4Addr) -> io::Result<Tcp
 }
 
 /// The same of a client.
-fn connect(server: &Server, number: usize, from: Ipv4Addr) -> TcpStream {
+pub fn connect(server: &Server, number: usize, from: Ipv4Addr) -> TcpStream {
     try_connect(server, number, from).unwrap()
 }
 
@@ -66,7 +66,7 @@ fn is_answered(stream: &mut TcpStream) -> bool {
 }
 
 /// A client of all protocols that asks from this address.
-fn asker(server: &Server, protocols: &[Protocol], from: Ipv4Addr) -> Asker {
+pub fn asker(server: &Server, protocols: &[Protocol], from: Ipv4Addr) -> Asker {
     let from = Some(from.into());
     let upstreams = protocols.iter().enumerate();
     Asker::new(upstreams.map(|(n, &p)| Upstream { source: from, ..server.upstream(p, n) }).collect())

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use streams::message::QUERY_OCTETS_MAX;
 use streams::{Limits, Protocol};
 
 use crate::common::*;
@@ -54,7 +55,7 @@ fn many_questions_share_a_connection() {
 }
 
 #[test]
-fn the_longest_messages_pass() {
+fn the_longest_queries_and_answers_pass() {
     let server = Server::start(&Protocol::ALL, Limits::default(), |query| {
         Reaction::Answer(longest_answer(&query.octets))
     });
@@ -62,7 +63,7 @@ fn the_longest_messages_pass() {
         let asker = Asker::new(vec![server.upstream(protocol, protocol.index())]);
         let mut query = query(5, "long.test");
         let expected = longest_answer(&query);
-        query.resize(65_535, 0);
+        query.resize(QUERY_OCTETS_MAX, 0);
         assert_eq!(asker.ask(0, query), Some(expected), "{protocol}");
     }
 }

@@ -96,6 +96,7 @@ fn what_is_no_query_is_refused_with_its_reason() {
         (put, StatusCode::METHOD_NOT_ALLOWED),
         (post("application/json", &good), StatusCode::UNSUPPORTED_MEDIA_TYPE),
         (post("application/dns-message", &[0; 65_536]), StatusCode::PAYLOAD_TOO_LARGE),
+        (get(&format!("{PATH}?dns={}", "A".repeat(5463))), StatusCode::PAYLOAD_TOO_LARGE),
         (post("application/dns-message", &[0; 11]), StatusCode::BAD_REQUEST),
         (post("application/dns-message", &[]), StatusCode::BAD_REQUEST),
         (get(PATH), StatusCode::BAD_REQUEST),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attack;
+mod attack_memory;
 mod attack_protocols;
 mod both_ways;
 mod common;

@@ -37,8 +37,10 @@ async fn connect_as(server: &Server, transport: TransportConfig) -> Connection {
 /// Sends these octets on a stream and reads what comes back.
 async fn send(connection: &Connection, octets: &[u8]) -> Result<Vec<u8>, ReadToEndError> {
     let (mut send, mut recv) = connection.open_bi().await.unwrap();
-    send.write_all(octets).await.unwrap();
-    send.finish().unwrap();
+    // The server may end the connection before it has read what is too long.
+    if send.write_all(octets).await.is_ok() {
+        send.finish().unwrap();
+    }
     recv.read_to_end(70_000).await
 }
 
