@@ -64,6 +64,7 @@ static BOTH: LazyLock<Both> = LazyLock::new(|| {
         path: String::new(),
         source: None,
         roots: None,
+        in_flight: 8,
     };
     streams.set_upstreams(1, vec![target]).expect("an upstream server");
     let own = Arc::clone(&script);
@@ -188,7 +189,7 @@ fn server_says(both: &Both, piece: u8, stream: &[u8]) {
         reply[..2].copy_from_slice(&QUERY[..2]);
         reply
     });
-    assert_eq!(answer.octets, wanted);
+    assert_eq!(answer.octets.ok(), wanted);
 }
 
 /// The upstream server: the same stream on each connection, and then its end.

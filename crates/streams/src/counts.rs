@@ -76,7 +76,7 @@ counters! {
         answered,
         /// Questions that ran into their time limit.
         timeouts,
-        /// Questions that failed at once: no connection, an unusable answer, or too many in flight.
+        /// Questions that failed before their time: no connection, an unusable answer, or too many in flight.
         failures,
         /// Connections opened to the server.
         connections,

@@ -30,10 +30,10 @@ mod room;
 mod server;
 mod tls;
 
-pub use client::{Upstream, UpstreamError};
+pub use client::{UPSTREAM_IN_FLIGHT_MAX, Upstream, UpstreamError};
 pub use counts::{Counts, ProtocolCounts, UpstreamCounts};
 pub use gate::Gate;
-pub use protocol::{Answer, Limits, ListenSocket, Listener, Protocol, Query};
+pub use protocol::{Answer, Limits, ListenSocket, Listener, NoAnswer, Protocol, Query};
 pub use pulse::Pulse;
 pub use room::{Handle, Streams};
 pub use server::ListenError;

@@ -139,7 +139,15 @@ pub struct Query {
 pub struct Answer {
     /// The token of [`crate::Handle::ask`].
     pub token: u64,
-    /// A response to this very question, with the ID of the query; `None` when there is none: no connection,
-    /// no answer in time, or one that cannot be used.
-    pub octets: Option<Vec<u8>>,
+    /// A response to this very question, with the ID of the query.
+    pub octets: Result<Vec<u8>, NoAnswer>,
+}
+
+/// Why a question to an upstream server has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// No connection, no answer in time, or one that cannot be used.
+    Lost,
+    /// Too many questions were in flight. This says nothing about the server.
+    Full,
 }

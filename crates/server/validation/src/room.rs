@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use streams::{Answer, Pulse, Upstream, UpstreamError};
+use streams::{Answer, NoAnswer, Pulse, Upstream, UpstreamError};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
@@ -18,7 +18,7 @@ use crate::{Anchors, Counts, lock};
 /// The name of the side thread.
 const THREAD: &str = "dns64d-validation";
 
-/// Questions in progress at most; further ones fail at once.
+/// Questions in progress at most; further ones are told at once that there is no room.
 const IN_FLIGHT_MAX: usize = 4096;
 
 /// How many lists of upstream servers can be asked: the one in force and the one before.
@@ -135,7 +135,7 @@ pub struct Handle {
 
 impl Handle {
     /// Asks the upstream server with this index in this generation. One [`Answer`] with `token` follows,
-    /// within `timeout`; it has no message where there is no answer or no verdict.
+    /// within `timeout`; it has no message where there is no answer, no verdict or no room.
     ///
     /// The message has the ID and the question of `query`, DNSSEC records if that has DO, and AD if it is
     /// secure (RFC 4035 3.2.3). A bogus one is SERVFAIL with an extended error: 7 (expired), 8 (not yet
@@ -146,8 +146,8 @@ impl Handle {
             room.tally.asked.add();
             // A task of its own: if it panics, there still is an answer.
             let judged = tokio::spawn(room.clone().ask(generation, upstream, query, timeout)).await;
-            let octets = judged.ok().flatten();
-            if octets.is_none() {
+            let octets = judged.unwrap_or(Err(NoAnswer::Lost));
+            if octets.is_err() {
                 room.tally.failures.add();
             }
             (room.on_answer)(Answer { token, octets });
@@ -162,10 +162,10 @@ impl Context {
         upstream: usize,
         query: Vec<u8>,
         limit: Duration,
-    ) -> Option<Vec<u8>> {
-        let _permit = self.in_flight.try_acquire().ok()?;
-        let server = self.find(generation, upstream)?;
-        timeout(limit, server.ask(&query, limit)).await.ok().flatten()
+    ) -> Result<Vec<u8>, NoAnswer> {
+        let _permit = self.in_flight.try_acquire().map_err(|_| NoAnswer::Full)?;
+        let server = self.find(generation, upstream).ok_or(NoAnswer::Lost)?;
+        timeout(limit, server.ask(&query, limit)).await.ok().flatten().ok_or(NoAnswer::Lost)
     }
 
     fn find(&self, generation: u64, upstream: usize) -> Option<Arc<Server>> {

@@ -33,7 +33,7 @@ impl UpstreamClients {
             move |Answer { token, octets }| {
                 if let Some(waiting) = lock(&ended).remove(&token) {
                     // Who asked may have given up.
-                    let _ = waiting.send(octets);
+                    let _ = waiting.send(octets.ok());
                 }
             },
         )?;

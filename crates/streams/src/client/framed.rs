@@ -11,15 +11,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::UPSTREAM_IN_FLIGHT_MAX;
 use super::connection::Failure;
 use super::ids::Ids;
-use super::server::{IDLE, IN_FLIGHT_MAX};
+use super::server::IDLE;
 use crate::counts::UpstreamCells;
 use crate::duplex::{Octets, write_some};
 use crate::message::{id, is_reply, push_frame, set_id, take_frame};
 
 /// No further question is written while so many octets wait for the server to take them.
 const OUTPUT_PAUSE_OCTETS: usize = 64 << 10;
+
+/// Questions of a connection at most, those among them that nobody waits for any more: most IDs are free.
+const WAITING_MAX: usize = UPSTREAM_IN_FLIGHT_MAX + UPSTREAM_IN_FLIGHT_MAX / 2;
 
 /// Room made for one read.
 const READ_OCTETS: usize = 4 << 10;
@@ -37,7 +41,7 @@ struct Question {
 
 impl Link {
     pub fn start(stream: Octets, cells: Arc<UpstreamCells>) -> Self {
-        let (sender, questions) = mpsc::channel(IN_FLIGHT_MAX);
+        let (sender, questions) = mpsc::channel(UPSTREAM_IN_FLIGHT_MAX);
         tokio::spawn(Box::pin(async move {
             let mut talk = ConnectionState::new(cells);
             // All questions that still wait learn of the end by their channels.
@@ -88,8 +92,7 @@ impl ConnectionState {
         tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_held = true;
         while is_held || !self.waiting.is_empty() {
-            let may_ask =
-                is_held && self.waiting.len() < IN_FLIGHT_MAX && self.output.len() < OUTPUT_PAUSE_OCTETS;
+            let may_ask = is_held && self.output.len() < OUTPUT_PAUSE_OCTETS;
             let may_write = self.unflushed || !self.output.is_empty();
             self.input.reserve(READ_OCTETS);
             tokio::select! {
@@ -109,7 +112,7 @@ impl ConnectionState {
                     self.output.advance(octets);
                 }
                 _ = tidy.tick() => {
-                    self.waiting.retain(|_, question| !question.reply.is_closed());
+                    self.tidy();
                     if self.waiting.is_empty() && self.asked.elapsed() >= IDLE {
                         break;
                     }
@@ -119,8 +122,16 @@ impl ConnectionState {
         writer.shutdown().await
     }
 
+    /// Forgets the questions that nobody waits for any more.
+    fn tidy(&mut self) {
+        self.waiting.retain(|_, question| !question.reply.is_closed());
+    }
+
     /// Puts a question among the octets to be written, under an ID of its own.
     fn ask(&mut self, mut question: Question) -> io::Result<()> {
+        if self.waiting.len() >= WAITING_MAX {
+            self.tidy();
+        }
         let id = self.ids.draw(|id| self.waiting.contains_key(&id)).ok_or(io::ErrorKind::Other)?;
         set_id(&mut question.octets, id);
         push_frame(&mut self.output, &question.octets);

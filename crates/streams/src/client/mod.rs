@@ -4,6 +4,7 @@ mod connection;
 mod framed;
 mod https;
 mod ids;
+mod places;
 mod quic;
 mod server;
 mod target;
@@ -16,10 +17,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::counts::UpstreamCells;
-use crate::{Protocol, Roots, lock};
+use crate::{NoAnswer, Protocol, Roots, lock};
 
 use server::Server;
 use target::Target;
+
+/// Questions in flight at one upstream server at most: half of the IDs of a connection, so that a free one is
+/// soon drawn.
+pub const UPSTREAM_IN_FLIGHT_MAX: usize = 1 << 15;
 
 /// An upstream server as the owner names it.
 #[derive(Clone, Debug)]
@@ -36,6 +41,9 @@ pub struct Upstream {
     pub source: Option<IpAddr>,
     /// Who may vouch for its certificate; TCP needs none.
     pub roots: Option<Roots>,
+    /// Questions in flight at it at most, 1 to [`UPSTREAM_IN_FLIGHT_MAX`]. One more ends the oldest, which is
+    /// told [`NoAnswer::Full`].
+    pub in_flight: usize,
 }
 
 /// Why an upstream server cannot be asked, ever.
@@ -85,7 +93,10 @@ impl Generations {
     pub fn add(&self, generation: u64, upstreams: Vec<Upstream>) -> Result<(), UpstreamError> {
         let servers = upstreams
             .into_iter()
-            .map(|upstream| Ok(Server::new(Target::new(upstream)?, self.cells.clone())))
+            .map(|upstream| {
+                let in_flight = upstream.in_flight.min(UPSTREAM_IN_FLIGHT_MAX);
+                Ok(Server::new(Target::new(upstream)?, in_flight, self.cells.clone()))
+            })
             .collect::<Result<_, _>>()?;
         let mut lists = lock(&self.lists);
         lists.retain(|(number, _)| *number != generation);
@@ -101,19 +112,19 @@ impl Generations {
         servers.get(index).cloned()
     }
 
-    /// Asks one question; its answer is `None` where there is none. The end of everything ends it, too.
+    /// Asks one question. The end of everything ends it, too.
     pub async fn ask(
         &self,
         generation: u64,
         index: usize,
         query: Vec<u8>,
         timeout: Duration,
-    ) -> Option<Vec<u8>> {
-        let server = self.find(generation, index)?;
+    ) -> Result<Vec<u8>, NoAnswer> {
+        let server = self.find(generation, index).ok_or(NoAnswer::Lost)?;
         let mut ended = self.ended.subscribe();
         tokio::select! {
             answer = server.ask(query, timeout) => answer,
-            _ = ended.wait_for(|&ended| ended) => None,
+            _ = ended.wait_for(|&ended| ended) => Err(NoAnswer::Lost),
         }
     }
 

@@ -3,17 +3,15 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::connection::{Connection, Failure};
+use super::places::Places;
 use super::target::Target;
 use crate::counts::UpstreamCells;
-use crate::lock;
 use crate::message::{self, MESSAGE_OCTETS_MAX};
-
-/// Questions in flight at one server; further ones fail at once.
-pub(super) const IN_FLIGHT_MAX: usize = 4096;
+use crate::{NoAnswer, lock};
 
 /// A connection with its handshake may take so long, also where the question that wanted it has less time:
 /// the next one finds it ready.
@@ -28,7 +26,7 @@ pub(super) const IDLE: Duration = Duration::from_secs(10);
 pub(crate) struct Server {
     target: Target,
     slot: Mutex<Slot>,
-    in_flight: Semaphore,
+    places: Places,
     cells: Arc<UpstreamCells>,
 }
 
@@ -44,29 +42,36 @@ enum Slot {
 }
 
 impl Server {
-    pub(super) fn new(target: Target, cells: Arc<UpstreamCells>) -> Arc<Self> {
-        let in_flight = Semaphore::new(IN_FLIGHT_MAX);
-        Arc::new(Self { target, slot: Mutex::new(Slot::None), in_flight, cells })
+    pub(super) fn new(target: Target, in_flight: usize, cells: Arc<UpstreamCells>) -> Arc<Self> {
+        let places = Places::new(in_flight);
+        Arc::new(Self { target, slot: Mutex::new(Slot::None), places, cells })
     }
 
     /// Asks one question. The answer has the ID of the query.
-    pub async fn ask(self: Arc<Self>, query: Vec<u8>, limit: Duration) -> Option<Vec<u8>> {
+    pub async fn ask(self: Arc<Self>, query: Vec<u8>, limit: Duration) -> Result<Vec<u8>, NoAnswer> {
         self.cells.asked.add();
-        let is_message = (dns64::wire::HEADER_LENGTH..=MESSAGE_OCTETS_MAX).contains(&query.len());
-        let Some(_permit) = self.in_flight.try_acquire().ok().filter(|_| is_message) else {
+        if !(dns64::wire::HEADER_LENGTH..=MESSAGE_OCTETS_MAX).contains(&query.len()) {
             self.cells.failures.add();
-            return None;
+            return Err(NoAnswer::Lost);
+        }
+        let mut place = self.places.enter();
+        let ended = tokio::select! {
+            ended = timeout(limit, self.exchange(&query)) => ended,
+            () = place.given_up() => {
+                self.cells.failures.add();
+                return Err(NoAnswer::Full);
+            }
         };
-        match timeout(limit, self.exchange(&query)).await {
+        match ended {
             Ok(Ok(mut answer)) => {
                 self.cells.answered.add();
                 message::set_id(&mut answer, message::id(&query));
-                return Some(answer);
+                return Ok(answer);
             }
             Ok(Err(_)) => self.cells.failures.add(),
             Err(_) => self.cells.timeouts.add(),
         }
-        None
+        Err(NoAnswer::Lost)
     }
 
     /// Asks on the connection there is, and once more on a new one if that ends before the answer (RFC 7766

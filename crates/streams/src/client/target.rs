@@ -35,7 +35,7 @@ enum TargetProtocol {
 
 impl Target {
     pub fn new(upstream: Upstream) -> Result<Self, UpstreamError> {
-        let Upstream { address, protocol, tls_name, path, source, roots } = upstream;
+        let Upstream { address, protocol, tls_name, path, source, roots, in_flight: _ } = upstream;
         let source = source.map(|source| SocketAddr::new(source, 0));
         if protocol == Protocol::Tcp {
             return Ok(Self { address, source, way: TargetProtocol::Tcp });

@@ -244,7 +244,7 @@ fn clients_do_not_delay_upstream_answers() {
     });
     streams.handle().ask(1, 0, 7, query(9, "b.test"), PATIENCE);
     until("the upstream server answers", || asked.lock().unwrap().len() == 1);
-    assert_eq!(*asked.lock().unwrap(), [Some(answer(&query(9, "b.test")))]);
+    assert_eq!(*asked.lock().unwrap(), [Ok(answer(&query(9, "b.test")))]);
     // And whoever watches the threads learns which of them hang.
     until("they are silent", || {
         let silent = streams.silent_threads();
@@ -252,6 +252,26 @@ fn clients_do_not_delay_upstream_answers() {
     });
     release.store(true, Ordering::Relaxed);
     until("they work again", || streams.silent_threads().is_empty());
+}
+
+/// Questions that the server does not answer take all places: another one is asked all the same, and the
+/// oldest is told that this was not the server's fault.
+#[test]
+fn attack_questions_without_an_answer_leave_room_for_others() {
+    let server = Server::start(&[Protocol::Tcp], Limits::default(), |query| match query.octets[13] {
+        b'a' => Reaction::Keep,
+        _ => answers(query),
+    });
+    let asker = Asker::new(vec![Upstream { in_flight: 4, ..server.upstream(Protocol::Tcp, 0) }]);
+    for token in 0..4 {
+        asker.send(0, token, query(token as u16, &format!("a{token}.test")));
+    }
+    asker.send(0, 4, query(4, "b.test"));
+    let mut ended = [asker.next(), asker.next()];
+    ended.sort_by_key(|answer| answer.token);
+    let full = streams::Answer { token: 0, octets: Err(streams::NoAnswer::Full) };
+    let answered = streams::Answer { token: 4, octets: Ok(answer(&query(4, "b.test"))) };
+    assert_eq!(ended, [full, answered]);
 }
 
 #[test]

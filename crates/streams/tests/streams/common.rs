@@ -105,6 +105,7 @@ pub fn upstream(protocol: Protocol, address: SocketAddr, roots: Option<Roots>) -
         path: PATH.to_owned(),
         source: None,
         roots,
+        in_flight: streams::UPSTREAM_IN_FLIGHT_MAX,
     }
 }
 
@@ -196,13 +197,13 @@ impl Asker {
 
     pub fn ask(&self, upstream: usize, query: Vec<u8>) -> Option<Vec<u8>> {
         self.send(upstream, 9, query);
-        self.next().octets
+        self.next().octets.ok()
     }
 
     /// The same without much patience.
     pub fn ask_briefly(&self, upstream: usize, query: Vec<u8>) -> Option<Vec<u8>> {
         self.handle.ask(1, upstream, 9, query, Duration::from_millis(200));
-        self.next().octets
+        self.next().octets.ok()
     }
 }
 

@@ -4,6 +4,7 @@ use dns64::rule;
 use dns64::scrub::scrub;
 use dns64::wire::{Header, Message, Options, option_code, rcode};
 
+use super::upstream_side::NotAsked;
 use super::{Machine, Output};
 use crate::ede::code;
 use crate::inflight::Event;
@@ -39,6 +40,19 @@ impl Machine {
             Some((slot, None)) => self.retry(now_ns, slot, out),
             None => {}
         }
+    }
+
+    /// Learns that a query over a stream found too many in flight. That is a limit of our own: it counts
+    /// neither as the server's silence nor as a failure of the name (RFC 9520).
+    pub fn handle_upstream_stream_full(&mut self, now_ns: u64, token: u64, out: &mut impl Output) {
+        let Some(slot) = self.upstream_side.lookups.slot_of(token) else { return };
+        self.stats.server_limited += 1;
+        self.upstream_side.end_try(slot);
+        let asked = match self.upstream_side.may_ask_another(now_ns, slot) {
+            true => self.upstream_side.send_to_next(now_ns, slot, &mut self.stats, out),
+            false => Err(NotAsked::ServersFull),
+        };
+        self.end_unless_asked(now_ns, slot, asked, out);
     }
 
     /// Learns that nothing listens at an upstream server's address (ICMP port unreachable at one of its

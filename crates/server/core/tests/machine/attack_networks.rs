@@ -8,8 +8,8 @@ use server_core::settings::{AQuery, RateLimit};
 
 use crate::support::query;
 use crate::talk::{
-    ClientQuery, MS, Talk, extended_errors, option, query_with_options, settings_with, stream_client,
-    udp_client,
+    ClientQuery, MS, Talk, TryTransport, extended_errors, option, query_with_options, settings_with,
+    stream_client, udp_client,
 };
 
 const LIMIT: RateLimit = RateLimit { per_second: 1, burst: 3, slip: 2 };
@@ -283,4 +283,22 @@ fn attack_a_full_server_is_not_remembered_as_a_failure_of_the_name() {
     talk.client_asks(words);
     talk.asked(words);
     assert_eq!(talk.machine.stats().failure_hits, 0);
+}
+
+/// Streams that are full say nothing about the server, which would be left out otherwise, nor about the name.
+#[test]
+fn attack_a_full_stream_is_neither_silence_nor_a_failure_of_the_name() {
+    let mut talk = Talk::with_cache(settings_with(|settings| settings.upstreams[0].stream_only = true));
+    for round in 0..40 {
+        let words = "www.example.com A";
+        talk.client_asks(words);
+        let asked = talk.asked(words);
+        let TryTransport::Stream { token } = asked.way else { panic!("{asked:?}") };
+        talk.machine.handle_upstream_stream_full(talk.now_ns, token, &mut talk.sent);
+        talk.answered(words, rcode::SERVFAIL, &[]);
+        assert_eq!(talk.machine.stats().server_limited, round + 1);
+    }
+    assert!(talk.machine.upstream_counts(talk.now_ns).all(|counts| !counts.down && counts.timeouts == 0));
+    assert!(talk.sent.notices.is_empty());
+    talk.over();
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use streams::Pulse;
+use streams::{NoAnswer, Pulse};
 use sys::poll::Waker;
 
 use super::worker::NextGeneration;
@@ -20,7 +20,7 @@ pub(super) enum Event {
     Answer {
         generation: u8,
         token: u64,
-        octets: Option<Vec<u8>>,
+        octets: Result<Vec<u8>, NoAnswer>,
     },
     /// Go on with these settings and sockets.
     Adopt(Box<NextGeneration>),

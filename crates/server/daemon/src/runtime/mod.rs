@@ -301,13 +301,16 @@ impl Server {
             Some(bypass) => bypass.queries(config, &upstreams),
             None => (0..threads).map(|_| Queries::default()).collect(),
         };
-        let on_streams = stream_upstreams(config)?;
+        let on_streams = stream_upstreams(config, threads)?;
         let judge = self.judging.prepare(config, generation, &on_streams)?;
         self.streams.set_upstreams(generation, on_streams).map_err(ServerError::StreamUpstream)?;
         settle().map_err(ServerError::Privileges)?;
         self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
-        let settings =
-            Arc::new(Settings { own_sockets: self.own_sockets.clone(), ..config.settings.clone() });
+        let settings = Arc::new(Settings {
+            own_sockets: self.own_sockets.clone(),
+            upstreams: rooms::limited(config, threads),
+            ..config.settings.clone()
+        });
         self.addresses = plan.listening.iter().map(|known| (known.listen.protocol, known.address)).collect();
         self.listening = plan.listening;
         let inherits = same_servers(&self.config.upstreams, &config.upstreams);

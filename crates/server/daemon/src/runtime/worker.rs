@@ -11,6 +11,7 @@ use server_core::client::{Channel, Client, StreamKind};
 use server_core::machine::Shared;
 use server_core::settings::Settings;
 use server_core::stats::Stats;
+use streams::NoAnswer;
 use sys::poll::{Event as Ready, Events, Interest, Poller};
 use sys::udp::{ReceiveBatch, UdpSocket};
 
@@ -177,7 +178,7 @@ impl Worker {
             match event {
                 Event::Query(query) => self.take_stream_query(&query),
                 Event::Answer { generation, token, octets } => {
-                    self.take_stream_answer(generation, token, octets.as_deref());
+                    self.take_stream_answer(generation, token, octets);
                 }
                 Event::Adopt(adoption) => self.adopt(*adoption),
                 Event::GiveSign => self.inbox.pulse.answer(),
@@ -240,14 +241,16 @@ impl Worker {
         });
     }
 
-    fn take_stream_answer(&mut self, generation: u8, token: u64, octets: Option<&[u8]>) {
+    fn take_stream_answer(&mut self, generation: u8, token: u64, octets: Result<Vec<u8>, NoAnswer>) {
         let mut generations = std::iter::once(&mut self.current).chain(&mut self.retiring);
         let Some(generation) = generations.find(|known| known.number as u8 == generation) else { return };
-        if let Some(octets) = octets {
+        if let Ok(octets) = &octets {
             self.ways.observer.upstream(None, true, Kind::ForwarderResponse, octets);
         }
-        generation.with(&mut self.ways, |machine, out| {
-            machine.handle_upstream_stream(self.now_ns, token, octets, out);
+        generation.with(&mut self.ways, |machine, out| match octets {
+            Ok(octets) => machine.handle_upstream_stream(self.now_ns, token, Some(&octets), out),
+            Err(NoAnswer::Lost) => machine.handle_upstream_stream(self.now_ns, token, None, out),
+            Err(NoAnswer::Full) => machine.handle_upstream_stream_full(self.now_ns, token, out),
         });
     }
 

@@ -307,6 +307,7 @@ impl Room {
             path: String::new(),
             source: None,
             roots: None,
+            in_flight: streams::UPSTREAM_IN_FLIGHT_MAX,
         };
         room.set_upstreams(1, vec![upstream], &Anchors::parse(anchors).unwrap()).unwrap();
         Self { handle: room.handle(), room, answers, asked }
@@ -340,7 +341,7 @@ impl Room {
     pub fn receive(&self) -> Option<Seen> {
         let answer = self.answers.recv_timeout(TIMEOUT * 2).unwrap();
         assert_eq!(answer.token, 5);
-        answer.octets.map(|octets| Seen { octets })
+        answer.octets.ok().map(|octets| Seen { octets })
     }
 }
 
