@@ -113,9 +113,13 @@ impl Talk {
     fn check(&self) {
         let Stats { accepted, answered, failed, evicted, .. } = *self.machine.stats();
         assert_eq!(accepted, answered + failed + evicted + self.machine.waiting() as u64);
-        let Stats { client_messages, dropped, refused, rate_slipped, rate_dropped, .. } =
-            *self.machine.stats();
-        assert_eq!(client_messages, dropped + refused + rate_slipped + rate_dropped + accepted);
+        let Stats {
+            client_messages, dropped, strangers_dropped, refused, rate_slipped, rate_dropped, ..
+        } = *self.machine.stats();
+        assert_eq!(
+            client_messages,
+            dropped + strangers_dropped + refused + rate_slipped + rate_dropped + accepted
+        );
     }
 
     /// What is true when nothing is in flight any more.

@@ -21,6 +21,7 @@ pub mod own_sockets;
 pub mod screen;
 pub mod settings;
 pub mod stats;
+mod strangers;
 pub mod upstreams;
 
 pub use machine::{Machine, Output};

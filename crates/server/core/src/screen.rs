@@ -13,6 +13,8 @@ use crate::settings::Settings;
 pub enum Verdict<'m> {
     /// Nothing: it must not be answered.
     Drop,
+    /// Its sender may not ask; [`refuse_stranger`] makes the error, which few are sent.
+    Stranger(Header),
     /// It is answered at once with an error.
     Refuse(Refusal),
     /// It is a query.
@@ -51,7 +53,8 @@ const NXNAME: u16 = 128;
 ///
 /// 1. shorter than a header, an answer (QR), from port 0, or a datagram from one of our own upstream sockets:
 ///    dropped. A stream has ports of its own: the same number is somebody else's there;
-/// 2. from an address outside the allow-list: REFUSED;
+/// 2. from an address outside the allow-list: REFUSED, or dropped. Nothing of the message but its header is
+///    read before that is known;
 /// 3. an opcode other than QUERY: NOTIMP (RFC 1035 4.1.1);
 /// 4. no or several questions (RFC 9619), octets that cannot be read, several OPT records (RFC 6891 6.1.1):
 ///    FORMERR;
@@ -72,6 +75,9 @@ pub fn screen<'m>(settings: &Settings, client: &Client, message: &'m [u8]) -> Ve
     if header.has(Header::QR) || from.port() == 0 || is_own {
         return Verdict::Drop;
     }
+    if !settings.allows(from.ip()) {
+        return Verdict::Stranger(header);
+    }
     let parsed = Message::parse(message);
     let edns = parsed.as_ref().map(Message::edns);
     let refuse = |rcode: u16, extended_error: Option<u16>| {
@@ -83,9 +89,6 @@ pub fn screen<'m>(settings: &Settings, client: &Client, message: &'m [u8]) -> Ve
             extended_error,
         })
     };
-    if !settings.allow.iter().any(|range| range.contains(from.ip().to_canonical())) {
-        return refuse(rcode::REFUSED.into(), Some(code::PROHIBITED));
-    }
     if header.opcode() != 0 {
         return refuse(rcode::NOTIMP.into(), None);
     }
@@ -96,6 +99,18 @@ pub fn screen<'m>(settings: &Settings, client: &Client, message: &'m [u8]) -> Ve
     match unanswerable(parsed) {
         Some((rcode, extended_error)) => refuse(rcode.into(), Some(extended_error)),
         None => take(parsed, *edns),
+    }
+}
+
+/// The error for a message of a client that may not ask.
+pub fn refuse_stranger(header: Header, message: &[u8]) -> Refusal {
+    let parsed = Message::parse(message).ok();
+    Refusal {
+        header,
+        question: parsed.map(|message| message.question()),
+        rcode: rcode::REFUSED.into(),
+        edns: parsed.is_some_and(|message| matches!(message.edns(), Ok(Some(_)))),
+        extended_error: Some(code::PROHIBITED),
     }
 }
 
@@ -215,13 +230,22 @@ mod tests {
     fn strangers_are_refused_and_neighbours_are_not() {
         let message = query(Header::RD, rtype::A, &[0]);
         for stranger in ["192.0.2.1:5300", "[2001:db8::1]:5300", "[::ffff:192.0.2.1]:5300"] {
-            let Verdict::Refuse(refusal) = judge(stranger, &message) else { panic!("{stranger}") };
+            let Verdict::Stranger(header) = judge(stranger, &message) else { panic!("{stranger}") };
+            let refusal = refuse_stranger(header, &message);
             assert_eq!(refusal.rcode, 5);
             assert!(refusal.edns && refusal.question.is_some());
         }
         for neighbour in ["127.0.0.1:1", "10.1.2.3:1", "[fe80::1]:1", "[fd00::1]:1", "[::ffff:10.0.0.1]:1"] {
             assert!(matches!(judge(neighbour, &message), Verdict::Take { .. }), "{neighbour}");
         }
+    }
+
+    #[test]
+    fn attack_strangers_cost_a_look_at_their_address() {
+        let message = query(Header::RD, rtype::A, &[0]);
+        let steps = |from| dns64::steps::of(|| _ = judge(from, &message));
+        assert_eq!(steps("192.0.2.1:5300"), 0, "the message is not read");
+        assert!(steps(LOOPBACK) > 0);
     }
 
     #[test]

@@ -186,6 +186,12 @@ pub struct RateLimit {
 }
 
 impl Settings {
+    /// Whether clients at this address may ask.
+    pub fn allows(&self, client: IpAddr) -> bool {
+        let client = client.to_canonical();
+        self.allow.iter().any(|range| range.contains(client))
+    }
+
     /// The first view that takes the client. The last takes everybody.
     pub fn view_of(&self, client: &Client) -> usize {
         if self.views.len() == 1 {

@@ -58,6 +58,8 @@ counters! {
     client_messages,
     /// Client messages dropped: answers, shorter than a header, or our own.
     dropped,
+    /// Client messages dropped: from addresses that may not ask, beyond those that are refused.
+    strangers_dropped,
     /// Client messages answered at once with an error (FORMERR, NOTIMP, REFUSED, BADVERS).
     refused,
     /// Client queries over the rate limit, answered with TC.

@@ -74,8 +74,7 @@ impl ClientSide {
         stats: &mut Stats,
         out: &mut impl Output,
     ) -> bool {
-        let buckets = if is_proven { &self.proven_buckets } else { &self.buckets };
-        let Some(buckets) = buckets else { return true };
+        let Some(buckets) = self.buckets_of(is_proven) else { return true };
         match buckets.take(client.address.ip(), now_ns) {
             buckets::Verdict::Pass => true,
             buckets::Verdict::Slip if !is_proven => {
@@ -89,6 +88,18 @@ impl ClientSide {
                 false
             }
         }
+    }
+
+    /// Whether the client's network is within its rate with a message that is refused. If not, there is no
+    /// answer: over TCP the message would be refused, too.
+    pub fn may_refuse(&self, now_ns: u64, client: &Client) -> bool {
+        let buckets = self.buckets_of(!client.channel.is_udp());
+        buckets.is_none_or(|buckets| buckets.take(client.address.ip(), now_ns) == buckets::Verdict::Pass)
+    }
+
+    fn buckets_of(&self, is_proven: bool) -> Option<&Buckets> {
+        let buckets = if is_proven { &self.proven_buckets } else { &self.buckets };
+        buckets.as_deref()
     }
 
     /// Refuses a message that does not become a query.

@@ -42,6 +42,7 @@ use std::sync::Arc;
 use crate::inflight::{Jobs, Wait};
 use crate::settings::Settings;
 use crate::stats::Stats;
+use crate::strangers::Strangers;
 use crate::upstreams::UpstreamCounts;
 use ahead::Late;
 use client_side::ClientSide;
@@ -57,6 +58,7 @@ const MESSAGE_OCTETS_MAX: usize = 65_535;
 pub struct Machine {
     settings: Arc<Settings>,
     client_side: ClientSide,
+    strangers: Strangers,
     recall: Recall,
     upstream_side: UpstreamSide,
     jobs: Jobs,
@@ -73,6 +75,7 @@ impl Machine {
     pub fn new(settings: Arc<Settings>, shared: Shared, seed: [u8; 32]) -> Self {
         Self {
             client_side: ClientSide::new(settings.clone(), &shared),
+            strangers: Strangers::default(),
             upstream_side: UpstreamSide::new(settings.clone(), &shared, seed),
             recall: Recall::new(&settings, shared.cache),
             jobs: Jobs::new(settings.in_flight),

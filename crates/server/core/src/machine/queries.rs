@@ -8,7 +8,7 @@ use crate::client::{Client, Query};
 use crate::cookies::CookieStatus;
 use crate::ede::code;
 use crate::inflight::{Event, Job, State};
-use crate::screen::{Refusal, Verdict, screen};
+use crate::screen::{Refusal, Verdict, refuse_stranger, screen};
 use crate::settings::View;
 use crate::stats::Stats;
 
@@ -22,11 +22,19 @@ impl Machine {
                 self.stats.dropped += 1;
                 out.no_answer(&client);
             }
-            Verdict::Refuse(refusal) => self.client_side.refuse(&client, &refusal, &mut self.stats, out),
+            Verdict::Stranger(header) if self.strangers.may_refuse(now_ns) => {
+                let refusal = refuse_stranger(header, message);
+                self.client_side.refuse(&client, &refusal, &mut self.stats, out);
+            }
+            Verdict::Stranger(_) => {
+                self.stats.strangers_dropped += 1;
+                out.no_answer(&client);
+            }
+            Verdict::Refuse(refusal) => self.refuse(now_ns, &client, &refusal, out),
             Verdict::Take { mut query, cookie } => {
                 let status = self.client_side.cookie_status(now_ns, &client, cookie);
                 if status == Some(CookieStatus::Malformed) {
-                    return self.client_side.refuse(&client, &malformed(message), &mut self.stats, out);
+                    return self.refuse(now_ns, &client, &malformed(message), out);
                 }
                 if let Some(edns) = &mut query.edns {
                     edns.cookie = status.and_then(CookieStatus::client_cookie);
@@ -34,6 +42,17 @@ impl Machine {
                 let is_proven = !client.channel.is_udp() || matches!(status, Some(CookieStatus::Good(_)));
                 self.begin(now_ns, &client, query, is_proven, out);
             }
+        }
+    }
+
+    /// Refuses a message within the rate of its network: a refusal takes a token like an answer, so that
+    /// nobody can have refusals sent to others without a limit.
+    fn refuse(&mut self, now_ns: u64, client: &Client, refusal: &Refusal, out: &mut impl Output) {
+        if self.client_side.may_refuse(now_ns, client) {
+            self.client_side.refuse(client, refusal, &mut self.stats, out);
+        } else {
+            self.stats.rate_dropped += 1;
+            out.no_answer(client);
         }
     }
 

@@ -8,8 +8,8 @@ use server_core::settings::{AQuery, RateLimit};
 
 use crate::support::query;
 use crate::talk::{
-    ClientQuery, MS, Talk, TryTransport, extended_errors, option, query_with_options, settings_with,
-    stream_client, udp_client,
+    ClientQuery, MS, Talk, TryTransport, extended_errors, option, query_with_options, settings,
+    settings_with, stream_client, udp_client,
 };
 
 const LIMIT: RateLimit = RateLimit { per_second: 1, burst: 3, slip: 2 };
@@ -301,4 +301,44 @@ fn attack_a_full_stream_is_neither_silence_nor_a_failure_of_the_name() {
     assert!(talk.machine.upstream_counts(talk.now_ns).all(|counts| !counts.down && counts.timeouts == 0));
     assert!(talk.sent.notices.is_empty());
     talk.over();
+}
+
+/// A question that is refused takes a token, so that the rate holds for it, too.
+#[test]
+fn attack_refusals_are_within_the_rate() {
+    for words in [LOCAL, "www.example TYPE251", "www.example TYPE128"] {
+        let mut talk = Talk::new(settings_with(|settings| settings.rate = Some(LIMIT)));
+        let mut octets = query(0x1234, words, None);
+        if words == LOCAL {
+            // RD.
+            octets[2] = 0;
+        }
+        (0..100).for_each(|_| talk.client_sends(&octets));
+        let stats = talk.machine.stats();
+        assert_eq!((talk.sent.answers.len(), stats.refused, stats.rate_dropped), (3, 3, 97), "{words}");
+        assert_eq!(talk.sent.unanswered.len(), 97);
+        talk.sent.answers.clear();
+        talk.over();
+    }
+}
+
+/// Somebody writes the address of a victim outside `allow` into queries: the victim gets next to nothing.
+#[test]
+fn attack_refusals_of_strangers_are_no_reflector() {
+    let mut talk = Talk::new(settings());
+    for number in 0..10_000u32 {
+        let stranger = from((0xc000_0200 | number & 0xff).to_be_bytes());
+        talk.sends(stranger, &query(0x1234, "www.example A", Some((1232, false))));
+    }
+    let stats = *talk.machine.stats();
+    assert_eq!((talk.sent.answers.len(), stats.refused, stats.strangers_dropped), (16, 16, 9_984));
+    let refusal = talk.answer();
+    assert_eq!(
+        (Header::parse(&refusal).unwrap().rcode(), extended_errors(&refusal)),
+        (rcode::REFUSED, vec![18])
+    );
+    // A client of `allow` is answered.
+    talk.sent.answers.clear();
+    talk.client_sends(&query(0x1234, LOCAL, None));
+    assert_eq!(talk.sent.answers.len(), 1);
 }

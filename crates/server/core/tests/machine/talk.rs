@@ -307,8 +307,10 @@ impl Talk {
         let stats = *self.machine.stats();
         let Stats { accepted, answered, failed, evicted, .. } = stats;
         assert_eq!(accepted, answered + failed + evicted, "every query ends once");
-        let Stats { client_messages, dropped, refused, rate_slipped, rate_dropped, .. } = stats;
-        let ended = dropped + refused + rate_slipped + rate_dropped + accepted;
+        let Stats {
+            client_messages, dropped, strangers_dropped, refused, rate_slipped, rate_dropped, ..
+        } = stats;
+        let ended = dropped + strangers_dropped + refused + rate_slipped + rate_dropped + accepted;
         assert_eq!(client_messages, ended, "every message ends once");
     }
 

@@ -1,8 +1,10 @@
 //! The observers of messages: dnstap, and the log of queries.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use dns64::wire::Message;
+use server_core::Settings;
 use server_core::client::{Channel, Client, StreamKind};
 use server_core::machine::Notice;
 
@@ -23,11 +25,13 @@ pub(super) struct Observer {
     services: Services,
     /// The addresses listened on, by the listeners' numbers.
     pub listeners: Vec<SocketAddr>,
+    /// Who may ask. Nothing is spent on the messages of others.
+    pub settings: Arc<Settings>,
 }
 
 impl Observer {
     pub fn new(services: Services) -> Self {
-        Self { services, listeners: Vec::new() }
+        Self { services, listeners: Vec::new(), settings: Arc::default() }
     }
 
     pub fn client_query(&self, client: &Client, message: &[u8]) {
@@ -87,6 +91,9 @@ impl Observer {
     }
 
     fn log_query(&self, client: &Client, message: &[u8]) {
+        if !self.settings.allows(client.address.ip()) {
+            return;
+        }
         let Ok(message) = Message::parse(message) else { return };
         let (name, qtype) = (message.question().name, message.qtype);
         self.services.log.query(&[("client", &client.address), ("name", &name), ("type", &qtype)]);
@@ -94,6 +101,9 @@ impl Observer {
 
     fn record_client(&self, client: &Client, kind: Kind, message: &[u8]) {
         let Some(tap) = self.services.tap.as_ref().filter(|tap| tap.clients()) else { return };
+        if !self.settings.allows(client.address.ip()) {
+            return;
+        }
         let now_ns = sys::clock::realtime_ns();
         let answered = kind == Kind::ClientResponse;
         tap.record(&Event {

@@ -297,6 +297,7 @@ impl Worker {
         }
         self.ways.rings.know(&self.ways.clients);
         self.ways.observer.listeners = adoption.listener_addresses;
+        self.ways.observer.settings = adoption.settings;
         Ok(())
     }
 
