@@ -121,6 +121,8 @@ counters! {
     upstream_near_misses,
     /// Upstream messages with an ID in flight and another question or cookie: forged, or a broken server.
     upstream_mismatched,
+    /// Sockets towards upstream servers that could not be opened, so that ports are not renewed.
+    upstream_socket_failures,
     /// Tries that an upstream server did not answer in time.
     timeouts,
     /// Tries after the first.

@@ -122,7 +122,7 @@ impl Server {
         let ports = Ports::new(&reserved, config);
         let own_sockets = Arc::new(OwnSockets::new());
         let opener = Opener::new(ports.clone(), own_sockets.clone(), seed()?);
-        let renewal = Renewal::start(opener, config.process.clone())?;
+        let renewal = Renewal::start(opener, config.process.clone(), services.log.clone())?;
         let mut server = Self {
             workers: Vec::new(),
             streams,
@@ -202,12 +202,16 @@ impl Server {
     pub fn silent_threads(&self) -> Vec<String> {
         let workers = self.workers.iter().filter(|worker| worker.inbox.is_silent());
         let silent = workers.map(|worker| worker.inbox.pulse.thread().to_owned());
-        silent.chain(self.streams.silent_threads()).chain(self.judging.silent_threads()).collect()
+        silent
+            .chain(self.renewal.silent_thread())
+            .chain(self.streams.silent_threads())
+            .chain(self.judging.silent_threads())
+            .collect()
     }
 
     /// What all threads counted so far; up to a tenth of a second old.
     pub fn stats(&self) -> Stats {
-        self.reports().fold(Stats::default(), |mut total, report| {
+        self.reports().fold(self.own_stats(), |mut total, report| {
             total += report.stats;
             total
         })
@@ -219,7 +223,8 @@ impl Server {
             self.reports().filter(|report| report.generation == self.generation).collect();
         let state = |(number, server): (usize, &UpstreamServer)| {
             let counts = reports.iter().filter_map(|report| report.upstreams.get(number));
-            protection::state(server, &self.ports, &counts)
+            let sockets = self.renewal.is_stale(server).then_some(self.config.settings.asking.ports);
+            protection::state(server, &self.ports, sockets, &counts)
         };
         self.config.upstreams.iter().enumerate().map(state).collect()
     }
@@ -252,7 +257,7 @@ impl Server {
         for worker in &self.workers {
             worker.inbox.push(Event::Stop);
         }
-        let mut total = Ok(Stats::default());
+        let mut total = Ok(self.own_stats());
         for worker in self.workers {
             let ended = worker.thread.join().unwrap_or_else(|_| {
                 Err(ServerError::System("go on", io::Error::other("a thread panicked; please report this")))
@@ -272,6 +277,11 @@ impl Server {
             bypass.listen(&self.addresses);
             bypass.repeat(&self.config, self.generation);
         }
+    }
+
+    /// What no worker counts.
+    fn own_stats(&self) -> Stats {
+        Stats { upstream_socket_failures: self.renewal.failures(), ..Stats::default() }
     }
 
     fn reports(&self) -> impl Iterator<Item = Report> + '_ {

@@ -11,10 +11,12 @@ use crate::snapshot::UpstreamState;
 /// So few sockets are hardly ever drained while there is work, so that their ports stay.
 const SOCKETS_MIN: usize = 8;
 
-/// What all threads counted of a server, and what protects its answers.
+/// What all threads counted of a server, and what protects its answers. `kept` is the number of sockets of a
+/// thread where they cannot be renewed: whoever has learnt their ports knows them.
 pub(super) fn state<'c>(
     server: &UpstreamServer,
     ports: &Ports,
+    kept: Option<usize>,
     counts: &(impl Iterator<Item = &'c UpstreamCounts> + Clone),
 ) -> UpstreamState {
     let mut state = UpstreamState { address: server.to_string(), ..UpstreamState::default() };
@@ -35,9 +37,15 @@ pub(super) fn state<'c>(
         return state;
     }
     let letters = if spelled { LETTERS } else { 0 };
-    let unknowns = Unknowns { ports: ports.count(), source_bits: server.source_bits(), letters, cookie };
-    let parts =
-        [(true, "ports"), (unknowns.source_bits > 0, "source"), (cookie, "cookie"), (spelled, "0x20")];
+    let number = kept.map_or(ports.count(), |sockets| sockets as u32);
+    let unknowns = Unknowns { ports: number, source_bits: server.source_bits(), letters, cookie };
+    let parts = [
+        (kept.is_none(), "ports"),
+        (kept.is_some(), "ports not renewed"),
+        (unknowns.source_bits > 0, "source"),
+        (cookie, "cookie"),
+        (spelled, "0x20"),
+    ];
     state.protection = parts.iter().filter(|(is_there, _)| *is_there).map(|(_, name)| *name).collect();
     state.forged_packets = Some(unknowns.packets_for_even_chance());
     state
@@ -77,9 +85,13 @@ mod tests {
     use crate::runtime::ports::Reserved;
 
     fn told(server: &str, counts: &[UpstreamCounts]) -> UpstreamState {
+        told_with(server, None, counts)
+    }
+
+    fn told_with(server: &str, kept: Option<usize>, counts: &[UpstreamCounts]) -> UpstreamState {
         let text = format!("upstreams = [\"{server}\"]\nlisten = [\"127.0.0.1:5353\"]");
         let config = Config::parse(&text, "test").unwrap();
-        state(&config.upstreams[0], &Ports::new(&Reserved::default(), &config), &counts.iter())
+        state(&config.upstreams[0], &Ports::new(&Reserved::default(), &config), kept, &counts.iter())
     }
 
     #[test]
@@ -93,6 +105,13 @@ mod tests {
         assert_eq!(all.protection, ["ports", "cookie", "0x20"]);
         assert!(all.forged_packets > one.forged_packets);
         assert_eq!(told("192.0.2.1", &[]).protection, ["ports"], "nothing is known yet");
+    }
+
+    #[test]
+    fn attack_ports_that_stay_protect_less() {
+        let state = told_with("192.0.2.1", Some(64), &[UpstreamCounts::default()]);
+        assert_eq!(state.protection, ["ports not renewed"]);
+        assert!(state.forged_packets.is_some_and(|packets| packets < PACKETS_MIN));
     }
 
     #[test]
