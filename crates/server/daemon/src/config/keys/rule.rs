@@ -31,8 +31,8 @@ keys! {
         };
         /// The NAT64's prefixes (RFC 6052); with several prefixes, `dns64.spread` selects those of an answer.
         prefixes: Texts = &["64:ff9b::/96"] => { what: "prefixes" };
-        /// Who may ask; all others are REFUSED over UDP, and may not connect. Global addresses of your own
-        /// network must be named here.
+        /// Who may ask; all others are REFUSED over UDP, a few each second, and may not connect. Global
+        /// addresses of your own network must be named here.
         allow: Texts = &[
             "127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
             "169.254.0.0/16", "fc00::/7", "fe80::/10",

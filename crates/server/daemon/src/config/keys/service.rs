@@ -27,13 +27,12 @@ keys! {
 keys! {
     /// Limits of the resources that clients can use.
     "[limits]" Limits {
-        /// Lookups in flight for each thread, and as many queries that wait for lookups. Above the limit,
-        /// dns64d gives up a lookup whose last attempt is old, or a query of the network with the most
-        /// waiting queries.
+        /// Lookups in flight for each thread, and as many queries that wait for lookups. Above the limit, the
+        /// network of clients with the most of them gives up its oldest.
         in_flight: Number<usize, 1, 65_535> = 16_384;
         /// How many of them may be for names with the same last two labels, and half as many for names with
-        /// the same last three; four and five labels below `arpa`. Above, a network with more queries waiting
-        /// gives up one there, or the new query is SERVFAIL.
+        /// the same last three; four and five labels below `arpa`. Above, the network with the most lookups
+        /// there gives up one for a network with fewer, or the new query is SERVFAIL.
         in_flight_per_zone: Option<Number<usize, 1, 65_535>> => {
             otherwise: "half of `in_flight`", example: "4096"
         };
