@@ -42,6 +42,8 @@ fn every_workload_gets_its_answers() {
         ("--zipf 1.1 --seed 4", "NOERROR"),
         ("--client-activity zipf:1.2 --threads 2", "NOERROR"),
         ("--random-labels", "NXDOMAIN"),
+        ("--generate 010-{walk:000-255}-{draw:000-255}-{draw:000-255}.dns64perf.test --threads 2", "NOERROR"),
+        ("--generate {random:20}.dns64perf.test --edns 1232 --padding 128", "NXDOMAIN"),
         ("--qtype mx,type65", "NOERROR"),
         ("--agent 2/3 --first-name 7", "NOERROR"),
         ("--validity response --qtype a", "NOERROR"),
@@ -166,6 +168,49 @@ fn count_sources(socket: &UdpSocket) -> HashMap<SocketAddr, u64> {
     counts
 }
 
+/// Answers queries by repeating them until it hears nothing for a while; returns their names, in lower case.
+fn names_asked(socket: &UdpSocket) -> Vec<String> {
+    let (mut names, mut buffer) = (Vec::new(), [0; 512]);
+    while let Ok((octets, source)) = socket.recv_from(&mut buffer) {
+        let (name, _) = dns64::wire::Name::parse(&buffer[..octets], 12).unwrap();
+        names.push(name.to_string());
+        buffer[2] |= 0x80;
+        let _ = socket.send_to(&buffer[..octets], source);
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+    }
+    names
+}
+
+#[test]
+fn a_server_is_asked_what_the_templates_say() {
+    let _alone = alone();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let server = socket.local_addr().unwrap().to_string();
+    let asked = std::thread::spawn(move || names_asked(&socket));
+    let arguments =
+        ["trial", "--server", &server, "--json", "--rate", "4100", "--duration", "1", "--threads"];
+    let templates = ["2", "--first-name", "0", "--generate", "3={walk:0001-2460}.a.test", "--generate"];
+    let output = sextant(&[&arguments[..], &templates, &["2={random:13}.b.test TXT"]].concat());
+    let trial = check(&output, "templates");
+    assert_eq!((number(&trial, "sent"), trial["validity"].as_str()), (4100, Some("response")), "{trial}");
+    let names = asked.join().unwrap();
+    let of = |zone: &str| {
+        let mut names: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix(zone)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    let walked: Vec<String> = (1..=2460).map(|number| format!("{number:04}")).collect();
+    assert_eq!(of(".a.test."), walked);
+    let random = of(".b.test.");
+    // The look for the server before the trial asks a question, too.
+    assert!(
+        [1640, 1641].contains(&random.len()) && random.iter().all(|label| label.len() == 13),
+        "{random:?}"
+    );
+}
+
 #[test]
 fn a_server_sees_the_clients_in_the_shares_of_their_law() {
     let _alone = alone();
@@ -205,6 +250,9 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("--rate 10 --zipf 0", "must be a number from 0.01 to 20"),
         ("--rate 10 --zipf 1 --cached-share 5", "cannot be used with"),
         ("--rate 10 --random-labels --input x", "cannot be used with"),
+        ("--rate 10 --generate a.test --zipf 1", "cannot be used with"),
+        ("--rate 10 --generate 5=a.{wlk:1-3}.test", "character 5: {wlk:1-3} is no placeholder"),
+        ("--rate 10 --generate 9000=a --generate 2000=b", "--generate: the shares add up to 11000"),
         ("--rate 10 --shuffle", "--input"),
         ("--rate 10 --agent 2/2", "same --first-name"),
         ("--rate 10 --agent 3/2 --first-name 0", "write K/N"),
@@ -234,6 +282,7 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("selftest", "--rate 10 --load poisson", "leave out --load"),
         ("selftest", "--rate 10 --client-activity zipf:1", "leave out --client-activity"),
         ("selftest", "--rate 10 --zipf 1", "leave out --zipf"),
+        ("selftest", "--rate 10 --generate a.test", "leave out --generate"),
         ("bench", "--cached-share 20 --ttl 3", "use --ttl 12 or more"),
     ] {
         let options: Vec<&str> = options.split(' ').collect();

@@ -8,6 +8,7 @@
 mod asking;
 mod concluding;
 mod preparing;
+mod templates;
 #[cfg(test)]
 mod tests;
 
@@ -104,6 +105,11 @@ fn trials(results: &Results) -> impl Iterator<Item = &Trial> {
     results.runs.iter().flat_map(|run| &run.trials)
 }
 
+/// The trials that asked the server, the one at half the rate among them.
+fn asked(results: &Results) -> impl Iterator<Item = &Trial> {
+    trials(results).chain(&results.latency_trial)
+}
+
 /// Those that count.
 fn counted(results: &Results) -> impl Iterator<Item = &Trial> {
     trials(results).filter(|trial| trial.outcome != Outcome::Void)
@@ -129,4 +135,18 @@ fn repeats(choice: &NameChoice) -> Option<&'static str> {
         NameChoice::Zipf => Some("popular names were asked again (Zipf)"),
         _ => None,
     }
+}
+
+/// Whether two trials went through the same part of a range of names, which ends where it begins.
+fn overlap(results: &Results, each: u64, size: u64) -> bool {
+    let length = |trial: &Trial| trial.scheduled.saturating_mul(each);
+    let mut parts: Vec<(u64, u64)> = asked(results)
+        .filter(|trial| trial.scheduled > 0)
+        .map(|trial| (trial.first_name % size, length(trial)))
+        .collect();
+    parts.sort_unstable();
+    let starts = parts.iter().map(|(first, _)| *first);
+    let first = parts.first().map(|(first, _)| first.saturating_add(size));
+    let next = starts.skip(1).chain(first);
+    parts.iter().zip(next).any(|((first, length), next)| first.saturating_add(*length) > next)
 }

@@ -2,11 +2,14 @@
 
 mod activity;
 mod asked;
+mod generator;
 mod names;
 mod options;
 pub mod question;
+mod random_label;
 mod recorded;
 mod spread;
+mod template;
 mod types;
 mod zipf;
 
@@ -14,19 +17,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use dns64::names::{LABEL_LENGTH, has_aaaa, parse_label};
-use dns64::wire::{HEADER_LENGTH, Name, rtype};
+use dns64::wire::{HEADER_LENGTH, NAME_LENGTH_MAX, Name, rtype};
 use dns64::{NameSpace, Prefix};
 
 use crate::tsig;
-use names::{Picker, RANDOM_LABEL_LENGTH, write_random_label};
+use names::Picker;
 use options::OptRecord;
+use random_label::CHARACTERS_PER_PLACE;
 
 pub(crate) use activity::Draw;
 pub use activity::{Activity, NoActivity};
+pub use generator::{Generator, GeneratorError, TEMPLATES_MAX};
 pub use names::{Agent, Choice};
 pub(crate) use options::{CLIENT_COOKIE_OCTETS, client_cookie};
 pub use options::{Client, EdnsOption, OPTION_OCTETS_MAX, QueryOptions};
 pub use recorded::{ARENA_OCTETS_MAX, Arena, Feed, Feeds, Recording, Stamp, shuffled};
+pub use template::{Template, TemplateError};
 pub use types::{QueryClass, TYPES_MAX, TypeError, TypeMix, type_name, type_number};
 
 /// What to ask and what to expect.
@@ -125,7 +131,7 @@ impl std::fmt::Display for Unaskable {
             ),
             Self::QueryTooLong => write!(
                 f,
-                "the queries are longer than {QUERY_OCTETS_MAX} octets: leave out EDNS options, or take a shorter suffix"
+                "the queries are longer than {QUERY_OCTETS_MAX} octets: leave out EDNS options, or take shorter names"
             ),
         }
     }
@@ -170,10 +176,7 @@ impl Workload {
     pub fn new(spec: WorkloadSpec) -> Result<Self, Unaskable> {
         let Variation { choice, types, class, options, seed, .. } = &spec.variation;
         let picker = Picker::new(choice, &spec.names);
-        let label = if picker.is_some() { LABEL_LENGTH } else { RANDOM_LABEL_LENGTH };
-        let mut wire = vec![label as u8];
-        wire.resize(1 + label, b'0');
-        wire.extend(spec.suffix.as_wire());
+        let wire = longest_name(choice, &spec.suffix);
         Name::parse(&wire, 0).map_err(|_| Unaskable::SuffixTooLong)?;
         let tail = OptRecord::new(spec.edns_octets, options, *seed);
         let mut template = header(options, &tail).to_vec();
@@ -197,7 +200,8 @@ impl Workload {
         &self.spec
     }
 
-    /// The length of every query in octets; of recorded ones that of none in particular.
+    /// The length of every query in octets; of generated ones that of the longest, of recorded ones that of
+    /// none in particular.
     pub fn query_octets(&self) -> usize {
         self.template.len()
     }
@@ -264,8 +268,12 @@ impl Workload {
     /// Likewise for a client.
     #[inline]
     pub fn write_from(&self, n: u64, id: u16, client: &Client<'_>, buffer: &mut [u8]) -> usize {
-        if let Choice::Recorded { recording, .. } = &self.spec.variation.choice {
-            return recording.get(n).map_or(0, |query| self.write_recorded(query, n, id, client, buffer));
+        match &self.spec.variation.choice {
+            Choice::Recorded { recording, .. } => {
+                return recording.get(n).map_or(0, |query| self.write_recorded(query, n, id, client, buffer));
+            }
+            Choice::Generated(generator) => return self.write_generated(generator, n, id, client, buffer),
+            _ => {}
         }
         let Some(place) = buffer.get_mut(..self.template.len()) else { return 0 };
         place.copy_from_slice(&self.template);
@@ -292,9 +300,8 @@ impl Workload {
                 place[..LABEL_LENGTH].copy_from_slice(&label[..LABEL_LENGTH]);
             }
             None => {
-                if let Some(label) = place.first_chunk_mut() {
-                    write_random_label(self.spec.variation.seed, self.place(n), label);
-                }
+                let label = &mut place[..CHARACTERS_PER_PLACE];
+                random_label::write(self.spec.variation.seed, self.place(n), label);
             }
         }
     }
@@ -318,6 +325,28 @@ impl Workload {
             *place = id.to_be_bytes();
         }
         if whole { end } else { self.tail.append(n, client, buffer, end) }
+    }
+
+    /// Writes a query whose question is made from a template.
+    fn write_generated(
+        &self,
+        generator: &Generator,
+        n: u64,
+        id: u16,
+        client: &Client<'_>,
+        buffer: &mut [u8],
+    ) -> usize {
+        let (place, mut name) = (self.place(n), [0; NAME_LENGTH_MAX]);
+        let length = generator.write(place, &mut name);
+        let end = HEADER_LENGTH + length + 4;
+        let Some(octets) = buffer.get_mut(..end) else { return 0 };
+        octets[..HEADER_LENGTH].copy_from_slice(&self.template[..HEADER_LENGTH]);
+        octets[..2].copy_from_slice(&id.to_be_bytes());
+        octets[HEADER_LENGTH..end - 4].copy_from_slice(&name[..length]);
+        let qtype = generator.qtype(place).unwrap_or_else(|| self.type_of(n));
+        octets[end - 4..end - 2].copy_from_slice(&qtype.to_be_bytes());
+        octets[end - 2..].copy_from_slice(&self.spec.variation.class.0.to_be_bytes());
+        self.tail.append(n, client, buffer, end)
     }
 
     /// The place of query `n` among those of all agents and trials.
@@ -430,6 +459,19 @@ impl Workload {
             _ => Expectation::Response,
         }
     }
+}
+
+/// A name as long as the longest that is asked, on the wire.
+fn longest_name(choice: &Choice, suffix: &Name) -> Vec<u8> {
+    let label = match choice {
+        Choice::Generated(generator) => return generator.longest_name(),
+        Choice::RandomLabels => CHARACTERS_PER_PLACE,
+        _ => LABEL_LENGTH,
+    };
+    let mut wire = vec![label as u8];
+    wire.resize(1 + label, b'0');
+    wire.extend(suffix.as_wire());
+    wire
 }
 
 /// The header of every query, with ID 0.

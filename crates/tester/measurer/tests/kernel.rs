@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use authdns::echo::{Reflector, ReflectorCounters};
 use dns64::wire::{CLASS_IN, Header, Message, Name, Section, Writer, rcode, rtype};
 use engine::pacer::Model;
-use engine::workload::{Agent, QueryOptions, Variation, Workload, WorkloadSpec};
+use engine::workload::{Agent, Choice, Generator, QueryOptions, Variation, Workload, WorkloadSpec};
 use measurer::kernel;
 use measurer::live::Live;
 use measurer::transport::{Backend, Sources, UdpConfig};
@@ -521,6 +521,10 @@ fn what_it_cannot_do_is_refused_in_one_line() {
     let variation = Variation { types, ..Variation::default() };
     let text = refusal(&plan(1, SECOND_NS, 1), WorkloadSpec { variation, ..spec() }, &[]);
     assert!(text.contains("queries of several types"), "{text}");
+    let generator = Generator::new(vec!["{random:9}.test".parse().unwrap()], 0).unwrap();
+    let variation = Variation { choice: Choice::Generated(Arc::new(generator)), ..Variation::default() };
+    let text = refusal(&plan(1, SECOND_NS, 1), WorkloadSpec { variation, ..spec() }, &[]);
+    assert!(text.contains("questions from templates; use another --io"), "{text}");
     let options = QueryOptions { cookie: true, ..QueryOptions::default() };
     let variation = Variation { options, ..Variation::default() };
     let text = refusal(&plan(1, SECOND_NS, 1), WorkloadSpec { variation, ..spec() }, &[]);

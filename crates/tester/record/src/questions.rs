@@ -16,6 +16,10 @@ pub struct Questions {
     /// The file of the queries; absent if there was none, or if it was read while the trials ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileQuestions>,
+    /// The templates of the names with their shares and types, for example `50={walk:1-1000}.test A`; absent
+    /// if there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub templates: Vec<String>,
     /// The law of the clients' activity, for example `zipf:1.1`; absent if they asked in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_activity: Option<String>,
@@ -38,6 +42,7 @@ impl Default for Questions {
             types: vec!["AAAA".into()],
             agents: 1,
             file: None,
+            templates: Vec::new(),
             client_activity: None,
         }
     }

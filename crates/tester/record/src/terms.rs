@@ -149,6 +149,8 @@ terms! {
         Zipf = "zipf",
         /// A random label below the suffix for each query; no label comes twice.
         RandomLabels = "random_labels",
+        /// Made from templates.
+        Generated = "generated",
         /// As a file or a pipe has them.
         File = "file",
     }

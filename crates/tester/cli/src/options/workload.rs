@@ -6,7 +6,9 @@ use clap::Args;
 use dns64::{NameSpace, Range};
 use engine::pacer::Model;
 use engine::tsig::Key;
-use engine::workload::{Activity, Agent, Choice, EdnsOption, QueryClass, QueryOptions, TypeMix, Variation};
+use engine::workload::{
+    Activity, Agent, Choice, EdnsOption, Generator, QueryClass, QueryOptions, Template, TypeMix, Variation,
+};
 use record::Settings;
 
 use super::{InputArgs, QueryArgs, ValidityArg, load, tsig};
@@ -42,6 +44,15 @@ pub(crate) struct WorkloadArgs {
     /// Ask for random names below --suffix, each once; any response is valid
     #[arg(long, conflicts_with_all = ["cached_share", "input"])]
     random_labels: bool,
+    /// Make names from a template: text, {walk:FROM-TO} (counts up, starts over), {draw:FROM-TO} (drawn),
+    /// {random:OCTETS} (letters and digits). May be repeated, with shares; without TYPE, --qtype holds. Any
+    /// response is valid
+    #[arg(
+        long = "generate",
+        value_name = "[SHARE=]NAME [TYPE]",
+        conflicts_with_all = ["cached_share", "zipf", "repeat", "random_labels", "input"]
+    )]
+    templates: Vec<Template>,
     #[command(flatten)]
     pub input: InputArgs,
     /// Number of this Measurer, and number of Measurers that share the names: Measurer K asks for every N-th
@@ -104,12 +115,17 @@ impl WorkloadArgs {
 
     /// Whether the names of the range are asked one after another.
     pub(crate) fn asks_in_turn(&self) -> bool {
-        self.zipf.is_none() && !self.random_labels && !self.input.is_given()
+        self.zipf.is_none() && !self.has_names_of_its_own()
+    }
+
+    /// Whether the names are none of the range.
+    fn has_names_of_its_own(&self) -> bool {
+        self.random_labels || !self.templates.is_empty() || self.input.is_given()
     }
 
     /// Whether nobody knows the answers to the queries.
     pub(crate) fn expects_any_response(&self) -> bool {
-        self.random_labels || self.input.is_given() || self.qclass != QueryClass::default()
+        self.has_names_of_its_own() || self.qclass != QueryClass::default()
     }
 
     /// Refuses what a self-test does not do: it asks each name once at a constant rate (RFC 8219 9.2.1).
@@ -122,6 +138,7 @@ impl WorkloadArgs {
             (self.cached_share > 0, "--cached-share"),
             (self.zipf.is_some(), "--zipf"),
             (self.random_labels, "--random-labels"),
+            (!self.templates.is_empty(), "--generate"),
             (self.repeat, "--repeat"),
             (self.client_activity != Activity::InTurn, "--client-activity"),
             (self.input.is_given(), "--input"),
@@ -251,7 +268,7 @@ impl WorkloadArgs {
                 target.replay = input.replay;
                 input.choice
             }
-            None => self.choice(query.names),
+            None => self.choice(query.names)?,
         };
         target.workload.variation = Variation {
             choice,
@@ -268,16 +285,21 @@ impl WorkloadArgs {
     }
 
     /// What is asked, where no file has it.
-    fn choice(&self, names: NameSpace) -> Choice {
+    fn choice(&self, names: NameSpace) -> Result<Choice, Failure> {
         if self.repeat {
-            return Choice::OverAndOver { names: u32::try_from(names.size()).unwrap_or(u32::MAX) };
+            return Ok(Choice::OverAndOver { names: u32::try_from(names.size()).unwrap_or(u32::MAX) });
         }
-        match (self.zipf, self.random_labels, self.cached_share) {
+        if !self.templates.is_empty() {
+            let generator = Generator::new(self.templates.clone(), self.seed)
+                .map_err(|error| Failure::new(EXIT_USAGE, format!("--generate: {error}")))?;
+            return Ok(Choice::Generated(Arc::new(generator)));
+        }
+        Ok(match (self.zipf, self.random_labels, self.cached_share) {
             (Some(exponent), ..) => Choice::Zipf { exponent },
             (None, true, _) => Choice::RandomLabels,
             (None, false, 0) => Choice::Each,
             (None, false, share_pct) => Choice::Cached { share_pct, hot_names: self.hot_names },
-        }
+        })
     }
 
     /// Refuses records that would leave the cache before a trial with a cached share ends.
@@ -312,6 +334,7 @@ impl WorkloadArgs {
         let flag = |set: bool, name: &str| set.then(|| name.to_owned());
         let random = self.zipf.is_some()
             || self.random_labels
+            || !self.templates.is_empty()
             || self.input.shuffle
             || self.ecs.is_some()
             || self.cookie
@@ -326,6 +349,10 @@ impl WorkloadArgs {
             self.zipf.map(|exponent| format!("Zipf {exponent}")),
             flag(self.random_labels, "random labels"),
             flag(self.repeat, "names over and over"),
+            (!self.templates.is_empty()).then(|| {
+                let texts: Vec<&str> = self.templates.iter().map(Template::text).collect();
+                format!("names like '{}'", texts.join("', '"))
+            }),
             self.input.words(),
             (self.client_activity != Activity::InTurn)
                 .then(|| format!("activity of clients {}", self.client_activity)),

@@ -50,6 +50,15 @@ fn replay() -> Replay {
     Replay { left_out, stopped: Some("octet 24".into()), ..Replay::default() }
 }
 
+fn questions() -> Questions {
+    Questions {
+        file: Some(FileQuestions::default()),
+        templates: vec!["{walk:1-9}.test".into()],
+        client_activity: Some("zipf:1".into()),
+        ..Questions::default()
+    }
+}
+
 /// A record in which every optional part is there.
 fn full() -> Results {
     let mut results: Results = serde_json::from_value(fixture("quick")).unwrap();
@@ -57,11 +66,7 @@ fn full() -> Results {
     results.settings.goals = vec![Goal::default()];
     results.settings.listen_s = Some(2.0);
     results.settings.transport = Some(connections().transport);
-    results.settings.questions = Some(Questions {
-        file: Some(FileQuestions::default()),
-        client_activity: Some("zipf:1".into()),
-        ..Questions::default()
-    });
+    results.settings.questions = Some(questions());
     results.goals = vec![GoalSummary::default()];
     results.dut =
         Dut { start_s: Some(0.1), start_memory_octets: Some(1), zone_names: Some(1), ..results.dut.clone() };

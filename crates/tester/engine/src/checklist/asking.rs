@@ -4,7 +4,10 @@ use record::limits::{LATENESS_MAX, LATENESS_P999, Limit, UNEVEN_WINDOWS, WINDOW_
 use record::number::count as grouped;
 use record::{LoadModel, NameChoice, Outcome, Questions, Results, Trial, Validity};
 
-use super::{Judgement, counted, judged, kept, no_trial, not_kept, open, questions, repeats, trials};
+use super::{
+    Judgement, asked, counted, judged, kept, no_trial, not_kept, open, overlap, questions, repeats,
+    templates, trials,
+};
 
 /// In the worst case a server asks the AuthDNS twice for each query: for AAAA and for A (RFC 8219 9). A
 /// server that asked less often had some of it cached. The tenth allows for counters that are read a moment
@@ -113,14 +116,10 @@ pub(super) fn distinct_names(results: &Results) -> Judgement {
     match &questions.choice {
         NameChoice::Each => in_turn(results, &questions, asked),
         NameChoice::RandomLabels => kept(format!("{} random labels were asked, each once", grouped(asked))),
+        NameChoice::Generated => templates::distinct(results, &questions),
         NameChoice::File => of_file(results, &questions),
         other => open(format!("the choice of names '{other}' is not known")),
     }
-}
-
-/// The trials that asked the server, the one at half the rate among them.
-fn asked(results: &Results) -> impl Iterator<Item = &Trial> {
-    trials(results).chain(&results.latency_trial)
 }
 
 /// Names of the range in turn: they come again after the whole range, when the records must have expired.
@@ -146,20 +145,6 @@ fn in_turn(results: &Results, questions: &Questions, asked_names: u64) -> Judgem
     let is_kept = ttl_s.map(|ttl_s| again_s > u64::from(ttl_s));
     let ttl = ttl_s.map_or("unknown".into(), |ttl_s| format!("{ttl_s} s"));
     (is_kept, format!("names came again after {again_s} s at the earliest; the TTL is {ttl}"))
-}
-
-/// Whether two trials went through the same part of a range of names, which ends where it begins.
-fn overlap(results: &Results, each: u64, size: u64) -> bool {
-    let length = |trial: &Trial| trial.scheduled.saturating_mul(each);
-    let mut parts: Vec<(u64, u64)> = asked(results)
-        .filter(|trial| trial.scheduled > 0)
-        .map(|trial| (trial.first_name % size, length(trial)))
-        .collect();
-    parts.sort_unstable();
-    let starts = parts.iter().map(|(first, _)| *first);
-    let first = parts.first().map(|(first, _)| first.saturating_add(size));
-    let next = starts.skip(1).chain(first);
-    parts.iter().zip(next).any(|((first, length), next)| first.saturating_add(*length) > next)
 }
 
 /// Queries of a file: each trial begins with the first of them.

@@ -299,6 +299,47 @@ fn a_file_is_distinct_if_its_names_are_and_no_trial_begins_again() {
 }
 
 #[test]
+fn names_from_templates_are_distinct_if_the_templates_say_so() {
+    let asked = |texts: &[&str], trials: usize, change: fn(&mut Results)| {
+        let templates = texts.iter().map(|text| (*text).to_owned()).collect();
+        let questions = Questions { choice: NameChoice::Generated, templates, ..Questions::default() };
+        with(asking::distinct_names, |r| {
+            r.settings.questions = Some(questions);
+            r.runs.truncate(1);
+            r.runs[0].trials.truncate(trials);
+            change(r);
+        })
+    };
+    let one = |text: &str| asked(&[text], 1, |_| ());
+    // A trial of the record has 60,000 queries.
+    assert_eq!(one("{walk:1-60000}.test"), Some(true));
+    assert_eq!(one("{walk:1-59999}.test"), Some(false));
+    assert_eq!(one("www.test"), Some(false));
+    assert_eq!(one("{random:13}.test"), Some(true));
+    assert_eq!(one("{random:12}.test"), None, "by chance");
+    assert_eq!(one("{random:3}.test"), Some(false), "32,768 names");
+    assert_eq!(one("{draw:1-70000}.test"), None);
+    assert_eq!(one("no template"), None);
+    assert_eq!(asked(&[], 1, |_| ()), None);
+    assert_eq!(asked(&["{walk:1-30000}.a", "{walk:1-30100}.b"], 1, |_| ()), Some(true));
+    assert_eq!(asked(&["{walk:1-30000}.a A", "{walk:1-30100}.a"], 1, |_| ()), None, "of two templates");
+    assert_eq!(asked(&["3={walk:1-30000}.a", "{walk:1-30100}.b"], 1, |_| ()), Some(false));
+    let again = |r: &mut Results| {
+        let first = r.runs[0].trials[0].clone();
+        r.runs[0].trials.push(first);
+    };
+    assert_eq!(asked(&["{random:13}.test"], 1, again), Some(false), "from the same place");
+    let later = |r: &mut Results| {
+        let first = r.runs[0].trials[0].clone();
+        let first_name = first.first_name + 100_000;
+        r.runs[0].trials.push(Trial { first_name, ..first });
+    };
+    assert_eq!(asked(&["{random:13}.test"], 1, later), Some(true));
+    assert_eq!(asked(&["{walk:1-160000}.test"], 1, later), Some(true));
+    assert_eq!(asked(&["{walk:1-159999}.test"], 1, later), None, "what lies between was not asked");
+}
+
+#[test]
 fn the_worst_case_has_nothing_cached_and_no_aaaa_record() {
     let judge = asking::worst_case;
     assert_eq!(with(judge, |r| r.settings.cached_share_pct = 1), Some(false));
@@ -307,6 +348,7 @@ fn the_worst_case_has_nothing_cached_and_no_aaaa_record() {
     assert_eq!(with(judge, chosen(NameChoice::OverAndOver)), Some(false));
     assert_eq!(with(judge, chosen(NameChoice::File)), None);
     assert_eq!(with(judge, chosen(NameChoice::RandomLabels)), None);
+    assert_eq!(with(judge, chosen(NameChoice::Generated)), None);
     let types = Questions { types: vec!["A".into()], ..Questions::default() };
     assert_eq!(with(judge, |r| r.settings.questions = Some(types)), Some(false));
     assert_eq!(with(judge, |r| r.settings.ttl_s = None), None, "the AuthDNS was somebody else's");

@@ -18,19 +18,23 @@ impl WorkloadSpec {
             Choice::OverAndOver { .. } => (NameChoice::OverAndOver, None),
             Choice::Zipf { .. } => (NameChoice::Zipf, None),
             Choice::RandomLabels => (NameChoice::RandomLabels, None),
+            Choice::Generated(_) => (NameChoice::Generated, None),
             Choice::Recorded { recording: Recording::Stream(_), .. } => (NameChoice::File, None),
             Choice::Recorded { recording: Recording::Whole { arena, .. }, whole_messages } => {
                 let names = different_names(arena, if *whole_messages { HEADER_LENGTH } else { 0 });
                 (NameChoice::File, Some(FileQuestions { queries: arena.len() as u64, names }))
             }
         };
-        let types = match choice {
-            NameChoice::File => Vec::new(),
-            _ => variation.types.types().map(type_name).collect(),
+        let mixed = || variation.types.types();
+        let (types, templates) = match &variation.choice {
+            Choice::Recorded { .. } => (Vec::new(), Vec::new()),
+            Choice::Generated(generator) => (generator.types(mixed()), generator.texts()),
+            _ => (mixed().collect(), Vec::new()),
         };
+        let types = types.into_iter().map(type_name).collect();
         let activity = variation.activity;
         let client_activity = (activity != Activity::InTurn).then(|| activity.to_string());
-        Questions { choice, types, agents: variation.agent.agents, file, client_activity }
+        Questions { choice, types, agents: variation.agent.agents, file, templates, client_activity }
     }
 }
 
@@ -79,6 +83,17 @@ mod tests {
             (asked.choice, asked.types),
             (NameChoice::Zipf, vec!["A".into(), "HTTPS".into(), "TYPE65280".into()])
         );
+    }
+
+    #[test]
+    fn templates_stand_as_they_were_written() {
+        let templates: Vec<_> =
+            ["2={walk:1-2}.test MX", "{random:9}"].map(|text| text.parse().unwrap()).into();
+        let generator = crate::workload::Generator::new(templates, 0).unwrap();
+        let asked =
+            questions(Variation { choice: Choice::Generated(Arc::new(generator)), ..Variation::default() });
+        assert_eq!((asked.choice, asked.types), (NameChoice::Generated, vec!["MX".into(), "AAAA".into()]));
+        assert_eq!(asked.templates, ["2={walk:1-2}.test MX", "{random:9}"]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Which name query `n` asks.
 
+use std::sync::Arc;
+
 use dns64::NameSpace;
 
+use super::generator::Generator;
 use super::recorded::Recording;
 use super::spread;
 use super::zipf::Zipf;
-use record::random;
 
 /// How names are chosen.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,8 @@ pub enum Choice {
     },
     /// Random labels below the suffix, each once; no answer is expected but a response.
     RandomLabels,
+    /// Names and types from templates; a response is expected.
+    Generated(Arc<Generator>),
     /// Queries from a file or a pipe; names, suffix and types are theirs, and a response is expected.
     Recorded {
         /// The recorded queries, asked in their order.
@@ -94,7 +98,7 @@ impl Picker {
             }
             Choice::OverAndOver { names } => Self::OverAndOver { names: names.max(1).into() },
             Choice::Zipf { exponent } => Self::Zipf(Zipf::new(names.size(), exponent)),
-            Choice::RandomLabels | Choice::Recorded { .. } => return None,
+            Choice::RandomLabels | Choice::Generated(_) | Choice::Recorded { .. } => return None,
         })
     }
 
@@ -116,20 +120,6 @@ impl Picker {
     }
 }
 
-/// Characters of a random label.
-pub(super) const RANDOM_LABEL_LENGTH: usize = 13;
-
-/// Writes the random label of a place: 64 mixed bits, five for each character, so that no two places share
-/// one.
-pub(super) fn write_random_label(seed: u64, place: u64, label: &mut [u8; RANDOM_LABEL_LENGTH]) {
-    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut bits = random::mix(place ^ random::mix(seed));
-    for letter in label {
-        *letter = ALPHABET[(bits & 31) as usize];
-        bits >>= 5;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,20 +130,5 @@ mod tests {
         for text in ["0/4", "5/4", "1", "1/0", "a/b", "1/65537", ""] {
             assert!(text.parse::<Agent>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn random_labels_differ() {
-        let mut labels: Vec<_> = (0..10_000)
-            .map(|place| {
-                let mut label = [0; RANDOM_LABEL_LENGTH];
-                write_random_label(4, place, &mut label);
-                label
-            })
-            .collect();
-        labels.sort_unstable();
-        labels.dedup();
-        assert_eq!(labels.len(), 10_000);
-        assert!(labels.iter().flatten().all(u8::is_ascii_alphanumeric));
     }
 }

@@ -163,6 +163,57 @@ fn random_labels_are_below_the_suffix() {
     );
 }
 
+fn generated(texts: &[&str]) -> Choice {
+    let templates = texts.iter().map(|text| text.parse().unwrap()).collect();
+    Choice::Generated(Arc::new(Generator::new(templates, 3).unwrap()))
+}
+
+#[test]
+fn generated_questions_have_their_own_names_and_types() {
+    let choice = generated(&["{walk:1-3}.a.test TYPE65", "{walk:1-30}.b.test"]);
+    let types = "a=1,aaaa=1".parse().unwrap();
+    let variation = Variation { choice, types, agent: Agent { index: 1, agents: 2 }, ..Variation::default() };
+    let workload = varied(variation.clone());
+    let asked: Vec<_> = (0..1000).map(|n| question(&workload, n)).collect();
+    assert!(asked.iter().all(|(name, qtype)| name.ends_with(".a.test.") == (*qtype == 65)));
+    assert!([1, 28, 65].iter().all(|wanted| asked.iter().any(|(_, qtype)| qtype == wanted)));
+    // The other Measurer asks what lies between.
+    let agent = Agent { index: 0, agents: 2 };
+    let other = varied(Variation { agent, ..variation.clone() });
+    let alone = varied(Variation { agent: Agent::default(), ..variation });
+    for n in 0..1000 {
+        let half = [&other, &workload][n as usize % 2];
+        assert_eq!(question(&alone, n), question(half, n / 2));
+    }
+    let mut buffer = [0; QUERY_OCTETS_MAX];
+    let length = workload.write(5, 7, &mut buffer);
+    assert_eq!(workload.expectation(5, &buffer[..length], length - 11), Expectation::Response);
+    assert!(!workload.is_by_name() && workload.number_of(&buffer[..length]).is_none());
+    assert_eq!((workload.names_needed(1 << 40), workload.first_name_after(1000)), (0, 7000));
+    assert_eq!(workload.write(5, 7, &mut [0; 30]), 0, "no room");
+}
+
+#[test]
+fn the_longest_generated_query_has_room() {
+    let long = "a".repeat(63);
+    let choice = generated(&["a.test", &format!("{long}.{long}.{long}.{{random:61}}")]);
+    let padded = |octets| {
+        let options = QueryOptions { padding_octets: Some(octets), ..QueryOptions::default() };
+        let variation = Variation { choice: choice.clone(), options, ..Variation::default() };
+        Workload::new(WorkloadSpec { variation, ..workload(0).spec }).unwrap()
+    };
+    assert_eq!(padded(1).query_octets(), 12 + 255 + 4 + 11 + 4);
+    let lengths = |octets: u16| [0, 1].map(|n| padded(octets).write(n, 7, &mut [0; QUERY_OCTETS_MAX]));
+    assert_eq!(lengths(256), [256, 512]);
+    let more = |options: usize| {
+        let others = vec![format!("2:{}", "00".repeat(100)).parse().unwrap(); options];
+        let options = QueryOptions { others, ..QueryOptions::default() };
+        let variation = Variation { choice: choice.clone(), options, ..Variation::default() };
+        Workload::new(WorkloadSpec { variation, ..workload(0).spec }).map(|_| ())
+    };
+    assert_eq!((more(2), more(3)), (Ok(()), Err(Unaskable::QueryTooLong)));
+}
+
 #[test]
 fn recorded_queries_are_sent_as_they_stand() {
     let mut arena = Arena::default();

@@ -7,7 +7,7 @@ use dns64::Prefix;
 use dns64::names::{self, LABEL_LENGTH};
 use dns64::wire::{HEADER_LENGTH, rtype};
 use engine::pacer::{Model, SECOND_NS, Schedule};
-use engine::workload::{Activity, Agent, Client, QUERY_OCTETS_MAX, QueryClass, Workload};
+use engine::workload::{Activity, Agent, Choice, Client, QUERY_OCTETS_MAX, QueryClass, Workload};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::refusal::Refusal;
@@ -113,6 +113,7 @@ fn check_workload(plan: &Plan, workload: &Workload, queries: u64) -> Result<(), 
             "another load than a constant rate or bursts",
         ),
         (plan.log, "a list of all queries"),
+        (matches!(workload.spec().variation.choice, Choice::Generated(_)), "questions from templates"),
         (!workload.is_by_name(), "names other than each of the range once"),
         (workload.spec().variation.types.only().is_none(), "queries of several types"),
         (workload.spec().variation.tsig.is_some(), "signed queries (TSIG)"),
