@@ -22,6 +22,7 @@ mod running;
 mod selftest;
 mod standing;
 mod terminal;
+mod transfers;
 mod transports;
 mod trial;
 mod two_hosts;

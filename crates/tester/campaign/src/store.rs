@@ -33,7 +33,10 @@ impl Store {
         let made = directory.ancestors().take_while(missing).map(Path::to_path_buf).collect();
         let store = Self { directory, made };
         fs::create_dir_all(store.directory.join("logs")).map_err(|error| store.named(&error))?;
-        if ["results.json", "trial.json"].iter().any(|name| store.directory.join(name).exists()) {
+        if ["results.json", "trial.json", "transfers.json"]
+            .iter()
+            .any(|name| store.directory.join(name).exists())
+        {
             let message =
                 format!("{} holds results already; choose another --out", store.directory.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));

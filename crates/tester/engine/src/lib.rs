@@ -16,6 +16,7 @@ pub mod quiet;
 pub mod search;
 pub mod stats;
 mod times;
+pub mod transfer;
 pub mod trial;
 pub mod tsig;
 pub mod verdict;

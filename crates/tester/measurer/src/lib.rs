@@ -2,7 +2,8 @@
 //!
 //! [`measure`] runs the lanes of [`engine`] on a [`transport`] of sockets or AF_XDP rings; [`kernel`] has XDP
 //! programs generate the queries and take the answers; [`live`] tells meanwhile how the trial goes;
-//! [`workload_file`] reads queries, [`replay`] those of a capture with their times and clients.
+//! [`workload_file`] reads queries, [`replay`] those of a capture with their times and clients; [`transfer`]
+//! times transfers of a zone.
 #![forbid(unsafe_code)]
 
 mod connection_limits;
@@ -12,6 +13,7 @@ pub mod live;
 pub mod measure;
 mod plan;
 pub mod replay;
+pub mod transfer;
 pub mod transport;
 pub mod workload_file;
 

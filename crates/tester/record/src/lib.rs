@@ -24,6 +24,7 @@ pub mod standing;
 pub mod statistics;
 mod summary;
 mod terms;
+mod transfer;
 
 pub use connections::{Connections, FoundConnections, Transport};
 pub use goals::{Goal, GoalResult, GoalSummary};
@@ -35,4 +36,5 @@ pub use replay::Replay;
 pub use results::*;
 pub use sought::Sought;
 pub use summary::{MedianInterval, Steadiness, Summary};
-pub use terms::{Cause, Kind, Level, LossPlace, NameChoice, SearchMode, Validity};
+pub use terms::{Cause, Kind, Level, LossPlace, NameChoice, SearchMode, TransferEnd, Validity};
+pub use transfer::{Spread, Transfer, TransferFailure, TransferSummary, Transfers};

@@ -250,6 +250,30 @@ terms! {
     }
 }
 
+terms! {
+    /// What ended a zone transfer before its end.
+    TransferEnd {
+        /// The server refused the connection.
+        Refused = "connection_refused",
+        /// No way to the server, as the network says, or no socket for it.
+        Unreachable = "connection_unreachable",
+        /// The handshake of TLS failed.
+        Handshake = "handshake_failed",
+        /// The server answered with an RCODE that is not NOERROR.
+        Rcode = "rcode",
+        /// The server closed the connection or broke it off.
+        ClosedEarly = "closed_early",
+        /// Connection, handshake or next message took longer than the timeout, or all longer than the trial.
+        TimedOut = "timed_out",
+        /// What came is no transfer of the zone.
+        Malformed = "malformed",
+        /// It has more messages or octets than are taken.
+        TooLarge = "too_large",
+        /// The user ended the program.
+        Interrupted = "interrupted",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -45,7 +45,7 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "INDEX")]
     pub first_name: Option<u64>,
     /// Zone of the names
-    #[arg(long, value_name = "NAME", default_value = "dns64perf.test", value_parser = parse_suffix)]
+    #[arg(long, value_name = "NAME", default_value = "dns64perf.test", value_parser = domain_name)]
     pub suffix: Name,
     /// DNS64 prefix of the server; synthesized answers must have it
     #[arg(long, value_name = "PREFIX", default_value = "2001:db8:64::/96")]
@@ -298,7 +298,8 @@ pub fn rate(text: &str) -> Result<u64, String> {
     Ok(rate)
 }
 
-fn parse_suffix(text: &str) -> Result<Name, String> {
+/// Reads a domain name.
+pub fn domain_name(text: &str) -> Result<Name, String> {
     Name::from_text(text).map_err(|error| error.0.to_owned())
 }
 

@@ -2,6 +2,7 @@
 
 mod attack;
 mod stand;
+mod transfer;
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -22,6 +23,7 @@ use lab::environment::Manifest;
 use measurer::transport::stream::StreamConfig;
 use report;
 use stand::{StandArgs, TrialSetup};
+use transfer::TransferArgs;
 
 /// Options of `sextant trial`.
 #[derive(Args, Clone, Debug)]
@@ -43,7 +45,9 @@ Examples:
   sextant trial --peer dns64d --load experiments:16x2560
       as dns64perf2 measures: the time that 256 queries take, with 16 outstanding
   sextant trial --peer dns64d --io udp --rate 5000 --attack 20000 --duration 10
-      how other clients are answered during an attack with random names")]
+      how other clients are answered during an attack with random names
+  sextant trial --server '[::1]:53' --transfer example.com --transfers 20
+      how long transfers of a zone take")]
 pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
@@ -72,6 +76,8 @@ pub struct TrialArgs {
     #[command(flatten)]
     stand: StandArgs,
     #[command(flatten)]
+    transfer: TransferArgs,
+    #[command(flatten)]
     query: QueryArgs,
     #[command(flatten)]
     transport: TransportArgs,
@@ -91,6 +97,7 @@ impl TrialArgs {
     /// Options that make no trial, a peer that nobody knows.
     pub fn forecast(&self) -> Result<Duration, Failure> {
         self.stand.check()?;
+        self.transfer.check_campaign()?;
         self.query.workload.rate_qps(self.rate)?;
         Ok(self.duration + RESIDUAL + AROUND)
     }
@@ -142,6 +149,9 @@ fn shown_qps(load: Model, rate_qps: u64, duration_ns: u64) -> u64 {
 /// # Errors
 /// The server cannot be reached or started, or the trial cannot be run.
 pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
+    if let Some(zone) = args.transfer.zone {
+        return transfer::run(args, zone);
+    }
     let listen_ns = args.query.timeout_ns() + RESIDUAL.as_nanos() as u64;
     // A wrong option is known before any server is started.
     args.query.workload.rate_qps(args.rate)?;

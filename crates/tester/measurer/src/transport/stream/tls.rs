@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::client::{ClientConnection, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -128,6 +128,14 @@ impl Tls {
     /// Whether sessions are resumed.
     pub fn resumes(&self) -> bool {
         self.resumption
+    }
+
+    /// A handshake by itself, whose octets the caller carries.
+    ///
+    /// # Errors
+    /// The library refuses.
+    pub(crate) fn begin(&self) -> Result<ClientConnection, Error> {
+        ClientConnection::new(self.config.clone(), self.name.clone())
     }
 
     /// What one client uses: sessions are resumed by whom they were begun.
