@@ -222,5 +222,6 @@ pub fn target_of(choice: Choice) -> io::Result<Target> {
         pids: Vec::new(),
         log: false,
         replay: None,
+        connections_stand: false,
     })
 }

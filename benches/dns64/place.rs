@@ -241,6 +241,7 @@ fn target(server: SocketAddr, random_lengths: bool) -> io::Result<Target> {
         pids: Vec::new(),
         log: false,
         replay: None,
+        connections_stand: false,
     })
 }
 

@@ -134,7 +134,7 @@ impl Session<'_> {
         };
         if let Some(qps) = found {
             self.note(Figure::Rate(self.cores), qps as f64, steal_pct);
-            let passed = |point: &Point| point.rate_qps == qps && point.outcome == Outcome::Pass;
+            let passed = |point: &Point| point.load == qps && point.outcome == Outcome::Pass;
             let at_rate = history.iter().zip(&drains_s).filter(|(point, _)| passed(point));
             if let Some(drain_s) = at_rate.map(|(_, drain_s)| *drain_s).max_by(f64::total_cmp) {
                 self.kept_up(qps, drain_s, steal_pct);
