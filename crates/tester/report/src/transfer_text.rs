@@ -116,8 +116,8 @@ mod tests {
         };
         let text = transfer_text(&all.summed_up());
         let wanted = "\
-FAIL: 2 of 4 transfers of zone.test (AXFR) from [::1]:53 over TCP complete; 1 not begun
-      within 60 s
+FAIL: 2 of 4 transfers of zone.test (AXFR) from [::1]:53 over TCP complete; 1 not begun within
+      60 s
 
                                     median           min           max
   connection                        100 µs        100 µs        100 µs

@@ -54,9 +54,9 @@ keys! {
         cookies: bool = true;
         /// Trust the AD bit of the servers, and pass it on to clients.
         trust_ad: bool = false;
-        /// Lookups in flight at one server, for each thread. Above, the network of clients with the most gives
-        /// up one for a network with fewer, or the new query is SERVFAIL. A server that is asked over streams
-        /// alone has 16384 at most, of all threads together.
+        /// Lookups in flight at one server, for each thread. Above, the network of clients with the most
+        /// gives up one for a network with fewer, or the new query is SERVFAIL. A server that is asked over
+        /// streams alone has 16384 at most, of all threads together.
         in_flight: Option<Number<usize, 1, 65_535>> => {
             otherwise: "half of `limits.in_flight` with a `[[forward]]`, else no limit", example: "4096"
         };
