@@ -56,7 +56,8 @@ static BOTH: LazyLock<Both> = LazyLock::new(|| {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).expect("a certificate");
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let roots = Roots::from_pem(certificate.as_bytes()).expect("a certificate");
-    let (listeners, upstreams) = Protocol::ALL.into_iter().map(|protocol| pair(protocol, &roots)).unzip();
+    let (listeners, upstreams) =
+        Protocol::UPSTREAM.into_iter().map(|protocol| pair(protocol, &roots)).unzip();
     let tls = ServerTls::from_pem(certificate.as_bytes(), key.as_bytes()).expect("a certificate");
     streams.listen(listeners, Some(tls), Limits::default()).expect("listeners");
     streams.set_upstreams(1, upstreams).expect("upstream servers");
@@ -84,7 +85,7 @@ fn pair(protocol: Protocol, roots: &Roots) -> (Listener, Upstream) {
 /// Asks the query.
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
-    let protocol = Protocol::ALL[usize::from(input.octet() % 4)];
+    let protocol = Protocol::UPSTREAM[usize::from(input.octet() % 4)];
     let query = input.counted();
     let mut reply = input.0.to_vec();
     let both = &*BOTH;

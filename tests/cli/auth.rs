@@ -74,8 +74,8 @@ fn count(counters: &Value, transport: &str, field: &str) -> u64 {
 #[test]
 fn trials_over_connections_count_what_the_authdns_counts() {
     let _alone = alone();
-    let [tcp, dot, doh, doq] = std::array::from_fn(|_| format!("127.0.0.1:{}", free_port()));
-    let listen = ["--listen", &tcp, "--dot", &dot, "--doh", &doh, "--doq", &doq];
+    let [tcp, dot, doh, doq, doh3] = std::array::from_fn(|_| format!("127.0.0.1:{}", free_port()));
+    let listen = ["--listen", &tcp, "--dot", &dot, "--doh", &doh, "--doq", &doq, "--doh3", &doh3];
     let serving = command(
         &[&["auth", "--json", "--aaaa-share", "100", "--aaaa-prefix", "2001:db8:64::/96"], &listen[..]]
             .concat(),
@@ -85,6 +85,8 @@ fn trials_over_connections_count_what_the_authdns_counts() {
     let (mut sent, mut opened) = (Vec::new(), 0);
     for (server, options) in [
         (&tcp, &["--transport", "tcp", "--queries-per-connection", "20"][..]),
+        (&doh3, &["--transport", "doh3", "--tls-pin", pin, "--doh-method", "get"]),
+        (&doh3, &["--transport", "doh3", "--tls-pin", pin, "--doh-method", "post"]),
         (&dot, &["--transport", "dot", "--tls-pin", pin, "--queries-per-connection", "20"]),
     ] {
         let fixed = ["trial", "--server", server, "--rate", "1000", "--duration", "1", "--json"];
@@ -106,7 +108,9 @@ fn trials_over_connections_count_what_the_authdns_counts() {
     assert_eq!(code, Some(0));
     let counters: Value = serde_json::from_str(&out).unwrap();
     // A trial asks once or twice before it begins whether the server answers.
-    for (transport, sent) in ["tcp", "dot"].into_iter().zip(sent) {
+    let of_http3 = sent.drain(1..3).sum();
+    sent.push(of_http3);
+    for (transport, sent) in ["tcp", "dot", "doh3"].into_iter().zip(sent) {
         let answers = count(&counters, transport, "answers");
         let queries = count(&counters, transport, "queries_aaaa");
         assert!((sent..sent + 5).contains(&queries) && queries == answers, "{counters}");

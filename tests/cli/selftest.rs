@@ -66,6 +66,7 @@ fn a_certificate_names_its_transport_and_holds_for_searches_that_ask_so() {
         (&["--transport", "dot", "--connections", "4"], "4 connections over dot, pipelined"),
         (&["--transport", "doh"], "16 connections over doh, pipelined"),
         (&["--transport", "doq"], "16 connections over doq, pipelined"),
+        (&["--transport", "doh3"], "16 connections over doh3, pipelined"),
     ] {
         let kept = base.path().join(transport[1]);
         let place = ["--certificates", kept.to_str().unwrap()];

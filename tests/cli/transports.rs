@@ -108,29 +108,42 @@ fn dns64d(directory: &Path, upstream: &str, scheme: &str) -> (Background, String
 
 #[test]
 fn dns64d_answers_over_quic_and_counts_the_same_queries() {
+    counts_the_same_queries("quic", "quic_queries", &["--transport", "doq"]);
+}
+
+#[test]
+fn dns64d_answers_over_http3_and_counts_the_same_queries() {
+    for method in ["get", "post"] {
+        counts_the_same_queries("h3", "http3_queries", &["--transport", "doh3", "--doh-method", method]);
+    }
+}
+
+/// Asks dns64d at a listener of this scheme, whose queries this counter counts.
+fn counts_the_same_queries(scheme: &str, counter: &str, transport: &[&str]) {
     let _alone = alone();
     let (_auth, upstream) = auth();
     let base = tempfile::tempdir().unwrap();
-    let (_dns64d, server) = dns64d(base.path(), &upstream, "quic");
+    let (_dns64d, server) = dns64d(base.path(), &upstream, scheme);
     let queries = || {
         let mut control = Command::new(env!("CARGO_BIN_EXE_dns64d"));
         control.args(["control", "--socket"]).arg(base.path().join("control")).args(["stats", "--json"]);
         let stats: serde_json::Value = serde_json::from_slice(&control.output().unwrap().stdout).unwrap();
-        stats["quic_queries"].as_u64().unwrap_or_else(|| panic!("{stats}"))
+        stats[counter].as_u64().unwrap_or_else(|| panic!("{stats}"))
     };
     let authority = format!("{}/cert.pem", base.path().display());
-    let doq = ["--transport", "doq", "--connections", "8", "--tls-name", NAME, "--tls-ca", &authority];
-    let trial = tried(&server, &doq);
+    let checked = ["--connections", "8", "--tls-name", NAME, "--tls-ca", &authority];
+    let options = [transport, &checked].concat();
+    let trial = tried(&server, &options);
     is_answered(&trial);
     let seen = trial.connections.unwrap();
-    assert_eq!((seen.transport.protocol.as_str(), seen.opened, seen.opened_in_trial), ("doq", 8, 0));
+    assert_eq!((seen.transport.protocol.as_str(), seen.opened, seen.opened_in_trial), (transport[1], 8, 0));
     assert!(seen.handshake_ns.as_ref().unwrap().max > 0 && seen.connect_ns.is_none());
     // One more asked whether the server is there.
     assert_eq!(queries(), trial.sent + 1);
 
-    for options in [&["--tls-resumption"][..], &["--one-at-a-time"]] {
+    for more in [&["--tls-resumption"][..], &["--one-at-a-time"]] {
         let before = queries();
-        let trial = tried(&server, &[&doq[..], &["--queries-per-connection", "25"], options].concat());
+        let trial = tried(&server, &[&options[..], &["--queries-per-connection", "25"], more].concat());
         is_answered(&trial);
         let seen = trial.connections.unwrap();
         assert!((40..=56).contains(&seen.opened), "{}", seen.opened);
@@ -211,6 +224,7 @@ fn dns64d_is_started_with_a_certificate() {
     started_peer_answers("dns64d", "dot", &[]);
     started_peer_answers("dns64d", "doh", &[]);
     started_peer_answers("dns64d", "doq", &[]);
+    started_peer_answers("dns64d", "doh3", &[]);
 }
 
 #[test]

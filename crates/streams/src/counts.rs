@@ -9,7 +9,7 @@ use crate::Protocol;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Clients, by the index of their [`Protocol`].
-    pub clients: [ProtocolCounts; 4],
+    pub clients: [ProtocolCounts; Protocol::ALL.len()],
     /// Upstream servers of all protocols.
     pub upstreams: UpstreamCounts,
     /// Octets of clients' queries and answers that wait now, at most [`crate::Limits::waiting_octets_max`].
@@ -109,7 +109,7 @@ impl Cell {
 /// The counters themselves, shared by all tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    clients: [ClientCells; 4],
+    clients: [ClientCells; Protocol::ALL.len()],
     pub upstreams: Arc<UpstreamCells>,
 }
 

@@ -1,5 +1,5 @@
 //! DNS over streams: TCP (RFC 7766), TLS (RFC 7858), HTTPS (RFC 8484) and QUIC (RFC 9250), as server and as
-//! client.
+//! client. HTTPS is HTTP/2 for both, and HTTP/3 (RFC 9114) for the server.
 //!
 //! All of it runs in side threads with event loops of their own: some serve clients, another asks upstream
 //! servers. The owner binds the sockets, says by a [`Gate`] who may connect, gets whole messages in callbacks
@@ -18,8 +18,8 @@
 
 mod activity;
 mod client;
+mod codes;
 mod counts;
-mod doq;
 mod duplex;
 mod gate;
 pub mod message;

@@ -15,15 +15,25 @@ pub enum Protocol {
     Https,
     /// QUIC (RFC 9250).
     Quic,
+    /// HTTP/3 (RFC 9114, RFC 8484), for clients alone.
+    Http3,
 }
 
 impl Protocol {
     /// All of them, in the order of their indexes.
-    pub const ALL: [Self; 4] = [Self::Tcp, Self::Tls, Self::Https, Self::Quic];
+    pub const ALL: [Self; 5] = [Self::Tcp, Self::Tls, Self::Https, Self::Quic, Self::Http3];
+
+    /// Those that upstream servers are asked by.
+    pub const UPSTREAM: [Self; 4] = [Self::Tcp, Self::Tls, Self::Https, Self::Quic];
 
     /// Its place in [`Protocol::ALL`].
     pub fn index(self) -> usize {
         self as usize
+    }
+
+    /// Whether its packets are datagrams of UDP.
+    pub fn is_over_udp(self) -> bool {
+        matches!(self, Self::Quic | Self::Http3)
     }
 
     /// Whether it needs a certificate.
@@ -34,7 +44,7 @@ impl Protocol {
 
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(["tcp", "tls", "https", "quic"][self.index()])
+        f.write_str(["tcp", "tls", "https", "quic", "http3"][self.index()])
     }
 }
 
@@ -47,7 +57,7 @@ pub struct Listener {
     pub number: usize,
     /// A socket that is bound, or the address of one that goes on.
     pub socket: ListenSocket,
-    /// The path of the HTTPS resource, such as `/dns-query`; other protocols ignore it.
+    /// The path of the resource of HTTPS and HTTP/3, such as `/dns-query`; other protocols ignore it.
     pub path: String,
 }
 
@@ -56,7 +66,7 @@ pub struct Listener {
 pub enum ListenSocket {
     /// Bound and listening: for TCP, TLS and HTTPS.
     Tcp(TcpListener),
-    /// A bound UDP socket, for QUIC.
+    /// A bound UDP socket, for QUIC and HTTP/3.
     Udp(UdpSocket),
     /// That of the listener which already runs with this protocol and local address: it goes on, under the
     /// number and the path given now. The socket of a listener that is removed is closed soon after, over
@@ -65,14 +75,14 @@ pub enum ListenSocket {
 }
 
 /// Bounds on what clients may use. Beside these, the answers that wait for one client to take them are
-/// bounded at 512 KiB: over TCP and TLS the connection is cut off then, over HTTPS and QUIC the answer is
-/// left out. What waits for all clients together is bounded by [`Limits::waiting_octets_max`].
+/// bounded at 512 KiB: over TCP and TLS the connection is cut off then, over HTTPS, QUIC and HTTP/3 the
+/// answer is left out. What waits for all clients together is bounded by [`Limits::waiting_octets_max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections over TCP, and as many again over TLS, HTTPS and QUIC together, unfinished handshakes among
-    /// them. Each of the two pools has the following limits for itself. When a limit is reached, another
-    /// connection ends for the new one: that which has been idle for the longest time, of the client that
-    /// holds the most.
+    /// Connections over TCP, and as many again over TLS, HTTPS, QUIC and HTTP/3 together, unfinished
+    /// handshakes among them. Each of the two pools has the following limits for itself. When a limit is
+    /// reached, another connection ends for the new one: that which has been idle for the longest time, of
+    /// the client that holds the most.
     pub connections: usize,
     /// Connections of one network of clients: /24 of IPv4, /56 of IPv6.
     pub connections_per_network: usize,
@@ -130,7 +140,8 @@ pub struct Query {
     pub protocol: Protocol,
     /// The client's address and port.
     pub client: SocketAddr,
-    /// The message. Its ID is 0 over QUIC (RFC 9250 4.2.1), and mostly so over HTTPS (RFC 8484 4.1).
+    /// The message. Its ID is 0 over QUIC (RFC 9250 4.2.1), and mostly so over HTTPS and HTTP/3
+    /// (RFC 8484 4.1).
     pub octets: Vec<u8>,
 }
 

@@ -10,7 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, DEFAULT_VERSIONS, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use crate::{Protocol, lock};
 
@@ -158,7 +159,14 @@ fn alpn(protocol: Protocol) -> Vec<Vec<u8>> {
         Protocol::Tls => vec![b"dot".to_vec()],
         Protocol::Https => vec![b"h2".to_vec()],
         Protocol::Quic => vec![b"doq".to_vec()],
+        Protocol::Http3 => vec![b"h3".to_vec()],
     }
+}
+
+/// QUIC is encrypted by TLS 1.3 alone (RFC 9001 4.2).
+fn versions(protocol: Protocol) -> &'static [&'static SupportedProtocolVersion] {
+    static QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
+    if protocol.is_over_udp() { QUIC } else { DEFAULT_VERSIONS }
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -170,11 +178,8 @@ pub(crate) fn server_config(
     protocol: Protocol,
     certificates: Arc<Certificates>,
 ) -> Result<ServerConfig, rustls::Error> {
-    let builder = ServerConfig::builder_with_provider(provider());
-    let builder = match protocol {
-        Protocol::Quic => builder.with_protocol_versions(&[&rustls::version::TLS13])?,
-        _ => builder.with_safe_default_protocol_versions()?,
-    };
+    let builder =
+        ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions(protocol))?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(certificates);
     config.alpn_protocols = alpn(protocol);
     config.ticketer = Ticketer::new()?;
@@ -183,11 +188,8 @@ pub(crate) fn server_config(
 
 /// How handshakes with upstream servers of `protocol` are done.
 pub(crate) fn client_config(protocol: Protocol, roots: &Roots) -> Result<ClientConfig, rustls::Error> {
-    let builder = ClientConfig::builder_with_provider(provider());
-    let builder = match protocol {
-        Protocol::Quic => builder.with_protocol_versions(&[&rustls::version::TLS13])?,
-        _ => builder.with_safe_default_protocol_versions()?,
-    };
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions(protocol))?;
     let mut config = builder.with_root_certificates(roots.0.clone()).with_no_client_auth();
     // Servers of DNS over TLS that know other names only would refuse "dot".
     if protocol != Protocol::Tls {

@@ -52,7 +52,7 @@ pub enum StreamKind {
     Tcp,
     /// TLS over TCP: that, and answers may be padded.
     Tls,
-    /// HTTPS: answers may be padded.
+    /// HTTPS, of HTTP/2 or HTTP/3: answers may be padded.
     Https,
     /// QUIC: answers may be padded.
     Quic,

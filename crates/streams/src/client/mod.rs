@@ -55,6 +55,8 @@ pub enum UpstreamError {
     Path(SocketAddr, String),
     /// Its protocol is encrypted, and no authorities are given.
     NoRoots(SocketAddr),
+    /// Upstream servers are not asked by this protocol.
+    Protocol(SocketAddr, Protocol),
     /// The TLS library refused the settings.
     Tls(SocketAddr, String),
 }
@@ -67,6 +69,9 @@ impl fmt::Display for UpstreamError {
             }
             Self::Path(address, path) => write!(f, "upstream {address}: {path} is no path of a URI"),
             Self::NoRoots(address) => write!(f, "upstream {address}: no trusted authorities given"),
+            Self::Protocol(address, protocol) => {
+                write!(f, "upstream {address}: no server is asked over {protocol}")
+            }
             Self::Tls(address, reason) => write!(f, "upstream {address}: TLS: {reason}"),
         }
     }

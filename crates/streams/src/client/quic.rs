@@ -12,7 +12,7 @@ use quinn::{
 use super::connection::Failure;
 use super::server::IDLE;
 use super::target::Target;
-use crate::doq::{PROTOCOL_ERROR, REQUEST_CANCELLED};
+use crate::codes::{PROTOCOL_ERROR, REQUEST_CANCELLED};
 use crate::message::{FRAME_OCTETS_MAX, has_keepalive, id, is_reply, only_frame, push_frame, set_id};
 
 /// Octets of one connection's answers on their way at once.

@@ -54,6 +54,7 @@ impl Target {
                 TargetProtocol::Quic(quic::config(crypto), text)
             }
             Protocol::Https => TargetProtocol::Https(config.into(), name.clone(), uri(address, &name, path)?),
+            Protocol::Http3 => return Err(UpstreamError::Protocol(address, protocol)),
             Protocol::Tls | Protocol::Tcp => TargetProtocol::Tls(config.into(), name),
         };
         Ok(Self { address, source, way })

@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use super::room::Context;
 use super::session::{ListenerState, Session};
 use super::{framed, https, quic};
-use crate::doq::NO_ERROR;
+use crate::codes::no_error;
 use crate::tls::{Certificates, server_config};
 use crate::{Limits, ListenSocket, Listener, Protocol, ServerTls, lock};
 
@@ -132,16 +132,17 @@ impl Servers {
                     return Err(ListenError::NotRunning(protocol, address));
                 }
                 let quic =
-                    (protocol == Protocol::Quic).then(|| quic::config(self.certificates.clone(), limits));
+                    protocol.is_over_udp().then(|| quic::config(protocol, self.certificates.clone(), limits));
                 Ok(Plan::Keep(address, quic.transpose()?))
             }
-            (Protocol::Quic, ListenSocket::Udp(socket)) => {
+            (Protocol::Quic | Protocol::Http3, ListenSocket::Udp(socket)) => {
                 let address = socket.local_addr().map_err(socket_error)?;
                 let thread = usize::from(address.port()) % self.threads.len();
                 let _entered = self.threads[thread].enter();
-                Ok(Plan::Quic(address, quic::endpoint(socket, self.certificates.clone(), limits)?, thread))
+                let endpoint = quic::endpoint(protocol, socket, self.certificates.clone(), limits)?;
+                Ok(Plan::Quic(address, endpoint, thread))
             }
-            (Protocol::Quic, ListenSocket::Tcp(_)) | (_, ListenSocket::Udp(_)) => {
+            (Protocol::Quic | Protocol::Http3, ListenSocket::Tcp(_)) | (_, ListenSocket::Udp(_)) => {
                 Err(ListenError::WrongSocket(protocol))
             }
             (_, ListenSocket::Tcp(socket)) => {
@@ -206,7 +207,7 @@ impl Servers {
         for listener in std::mem::take(&mut *lock(&self.running)) {
             listener.retire();
             if let Some(endpoint) = &listener.endpoint {
-                endpoint.close(NO_ERROR, b"");
+                endpoint.close(no_error(listener.place.protocol), b"");
             }
         }
     }

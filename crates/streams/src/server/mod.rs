@@ -3,11 +3,13 @@
 mod budget;
 mod framed;
 mod guests;
+mod http3;
 mod https;
 mod listen;
 mod pending;
 mod pool;
 mod quic;
+mod requests;
 mod room;
 mod session;
 mod usage;

@@ -1,4 +1,5 @@
-//! Clients over QUIC: each query has its own stream (RFC 9250).
+//! Clients over QUIC: connections, whatever is spoken over them, and DNS over QUIC, in which each query has
+//! its own stream (RFC 9250).
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -13,12 +14,13 @@ use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
+use super::http3;
 use super::listen::ListenError;
 use super::pending::{PendingAnswer, Reply};
 use super::room::Context;
 use super::session::{ListenerState, Session};
 use crate::activity::Activity;
-use crate::doq::{EXCESSIVE_LOAD, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR};
+use crate::codes::{EXCESSIVE_LOAD, INTERNAL_ERROR, NO_ERROR, PROTOCOL_ERROR};
 use crate::message::{self, LENGTH_OCTETS, QUERY_OCTETS_MAX, has_keepalive, only_frame, push_frame};
 use crate::tls::{Certificates, server_config};
 use crate::{Limits, Protocol};
@@ -36,14 +38,19 @@ const QUERY_FRAME_OCTETS_MAX: usize = LENGTH_OCTETS + QUERY_OCTETS_MAX;
 const INCOMING_MAX: usize = 256;
 
 /// How QUIC is spoken with clients.
-pub(super) fn config(certificates: Arc<Certificates>, limits: Limits) -> Result<ServerConfig, ListenError> {
-    let failed = |reason: String| ListenError::Tls(Protocol::Quic, reason);
-    let tls = server_config(Protocol::Quic, certificates).map_err(|error| failed(error.to_string()))?;
+pub(super) fn config(
+    protocol: Protocol,
+    certificates: Arc<Certificates>,
+    limits: Limits,
+) -> Result<ServerConfig, ListenError> {
+    let failed = |reason: String| ListenError::Tls(protocol, reason);
+    let tls = server_config(protocol, certificates).map_err(|error| failed(error.to_string()))?;
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| failed(error.to_string()))?;
+    let uni_streams = if protocol == Protocol::Http3 { http3::UNI_STREAMS_MAX } else { 0 };
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(u32::try_from(limits.pipelined.max(1)).unwrap_or(u32::MAX).into())
-        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .max_concurrent_uni_streams(uni_streams.into())
         .max_idle_timeout(IdleTimeout::try_from(limits.idle).ok())
         .stream_receive_window(VarInt::from_u32(QUERY_FRAME_OCTETS_MAX as u32))
         .receive_window(VarInt::from_u32(RECEIVE_WINDOW_OCTETS))
@@ -57,13 +64,14 @@ pub(super) fn config(certificates: Arc<Certificates>, limits: Limits) -> Result<
 
 /// A QUIC server at this socket. Must run inside the event loop's context.
 pub(super) fn endpoint(
+    protocol: Protocol,
     socket: UdpSocket,
     certificates: Arc<Certificates>,
     limits: Limits,
 ) -> Result<Endpoint, ListenError> {
-    let config = config(certificates, limits)?;
+    let config = config(protocol, certificates, limits)?;
     Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))
-        .map_err(|error| ListenError::Socket(Protocol::Quic, error))
+        .map_err(|error| ListenError::Socket(protocol, error))
 }
 
 /// Takes connections until the listener is removed.
@@ -104,7 +112,7 @@ fn admit(
     retired: &watch::Receiver<bool>,
 ) -> Option<(Session, Incoming)> {
     let (gate, cells, client) =
-        (room.guests.gate(), room.tally.of(Protocol::Quic), incoming.remote_address());
+        (room.guests.gate(), room.tally.of(place.protocol), incoming.remote_address());
     if !gate.allows(client.ip()) {
         cells.strangers.add();
         incoming.ignore();
@@ -140,6 +148,13 @@ async fn serve(session: Session, connecting: Connecting) {
     let Ok(Ok(connection)) = connecting else {
         return session.cells().handshake_failures.add();
     };
+    match session.place.protocol {
+        Protocol::Http3 => http3::serve(session, connection).await,
+        _ => converse(session, connection).await,
+    }
+}
+
+async fn converse(session: Arc<Session>, connection: Connection) {
     let activity = Activity::new();
     loop {
         let (send, recv) = tokio::select! {

@@ -75,12 +75,12 @@ pub fn asker(server: &Server, protocols: &[Protocol], from: Ipv4Addr) -> Asker {
 #[test]
 fn strangers_do_not_close_out_a_client() {
     let limits = Limits { connections: 4, ..Limits::default() };
-    let server = Server::start(&Protocol::ALL, limits, answers);
+    let server = Server::start(&Protocol::UPSTREAM, limits, answers);
     server.streams.set_gate(Arc::new(Allowed));
     let mut strangers: Vec<TcpStream> =
         (0..12).filter_map(|number| connect_stranger(&server, number % 3)).collect();
-    let client = asker(&server, &Protocol::ALL, host(0, 1));
-    for protocol in Protocol::ALL {
+    let client = asker(&server, &Protocol::UPSTREAM, host(0, 1));
+    for protocol in Protocol::UPSTREAM {
         assert!(client.ask(protocol.index(), query(1, "a.test")).is_some(), "{protocol}");
     }
     for stream in &mut strangers {
@@ -90,10 +90,10 @@ fn strangers_do_not_close_out_a_client() {
 
 #[test]
 fn nothing_is_spent_on_strangers() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), answers);
     server.streams.set_gate(Arc::new(Allowed));
-    let stranger = asker(&server, &Protocol::ALL, STRANGER);
-    for protocol in Protocol::ALL {
+    let stranger = asker(&server, &Protocol::UPSTREAM, STRANGER);
+    for protocol in Protocol::UPSTREAM {
         assert_eq!(stranger.ask_briefly(protocol.index(), query(1, "a.test")), None, "{protocol}");
         let counts = *server.streams.counts().of(protocol);
         assert!(counts.strangers > 0, "{protocol}");
@@ -169,13 +169,13 @@ fn queries_in_progress_do_not_close_out_others() {
 #[test]
 fn connections_in_the_clear_leave_room_for_encrypted_ones() {
     let limits = Limits { connections: 4, ..Limits::default() };
-    let server = Server::start(&Protocol::ALL, limits, |_| Reaction::Keep);
+    let server = Server::start(&Protocol::UPSTREAM, limits, |_| Reaction::Keep);
     let mut plain: Vec<TcpStream> = (0..4).map(|_| connect(&server, 0, host(1, 1))).collect();
     for stream in &mut plain {
         stream.write_all(&framed(&query(1, "slow.test"))).unwrap();
     }
     until("all are in progress", || server.queries.lock().unwrap().len() == 4);
-    let client = asker(&server, &Protocol::ALL, host(1, 1));
+    let client = asker(&server, &Protocol::UPSTREAM, host(1, 1));
     client.send(Protocol::Tls.index(), 1, query(1, "a.test"));
     until("the query came by TLS", || server.queries.lock().unwrap().len() == 5);
     assert_eq!(server.streams.counts().of(Protocol::Tcp).evicted, 0);

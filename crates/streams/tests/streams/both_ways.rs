@@ -10,10 +10,10 @@ use crate::common::*;
 
 #[test]
 fn questions_are_answered_with_their_own_ids() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
-    let upstreams = Protocol::ALL.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), answers);
+    let upstreams = Protocol::UPSTREAM.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
     let asker = Asker::new(upstreams);
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         for id in [0x1234, 0, 0xffff] {
             let query = query(id, "www.example.test");
             assert_eq!(asker.ask(protocol.index(), query.clone()), Some(answer(&query)), "{protocol}");
@@ -36,8 +36,8 @@ fn questions_are_answered_with_their_own_ids() {
 #[test]
 fn many_questions_share_a_connection() {
     let limits = Limits { pipelined: 50, ..Limits::default() };
-    let server = Server::start(&Protocol::ALL, limits, answers);
-    for protocol in Protocol::ALL {
+    let server = Server::start(&Protocol::UPSTREAM, limits, answers);
+    for protocol in Protocol::UPSTREAM {
         let asker = Asker::new(vec![server.upstream(protocol, protocol.index())]);
         for token in 0..500 {
             asker.send(0, token, query(token as u16, &format!("host{token}.example.test")));
@@ -56,10 +56,10 @@ fn many_questions_share_a_connection() {
 
 #[test]
 fn the_longest_queries_and_answers_pass() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), |query| {
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), |query| {
         Reaction::Answer(longest_answer(&query.octets))
     });
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         let asker = Asker::new(vec![server.upstream(protocol, protocol.index())]);
         let mut query = query(5, "long.test");
         let expected = longest_answer(&query);
@@ -70,8 +70,8 @@ fn the_longest_queries_and_answers_pass() {
 
 #[test]
 fn answers_may_come_in_any_order() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), |_| Reaction::Keep);
-    for protocol in Protocol::ALL {
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), |_| Reaction::Keep);
+    for protocol in Protocol::UPSTREAM {
         let asker = Asker::new(vec![server.upstream(protocol, protocol.index())]);
         for token in 0..10 {
             asker.send(0, token, query(1, &format!("n{token}.test")));
@@ -92,10 +92,10 @@ fn answers_may_come_in_any_order() {
 
 #[test]
 fn a_forgotten_query_fails_at_once_where_the_protocol_can_say_so() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), |_| Reaction::Forget);
-    let upstreams = Protocol::ALL.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), |_| Reaction::Forget);
+    let upstreams = Protocol::UPSTREAM.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
     let asker = Asker::new(upstreams);
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         assert_eq!(asker.ask_briefly(protocol.index(), query(1, "a.test")), None, "{protocol}");
     }
     let counts = asker.streams.counts().upstreams;
@@ -104,7 +104,7 @@ fn a_forgotten_query_fails_at_once_where_the_protocol_can_say_so() {
 
 #[test]
 fn the_address_is_a_name_as_well() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), answers);
     for protocol in [Protocol::Tls, Protocol::Https, Protocol::Quic] {
         let upstream = server.upstream(protocol, protocol.index());
         let asker = Asker::new(vec![streams::Upstream { tls_name: None, ..upstream }]);
@@ -114,9 +114,9 @@ fn the_address_is_a_name_as_well() {
 
 #[test]
 fn questions_leave_from_the_source_address() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), answers);
     let source = "127.0.0.77".parse().unwrap();
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         let upstream = server.upstream(protocol, protocol.index());
         let asker = Asker::new(vec![streams::Upstream { source: Some(source), ..upstream }]);
         assert!(asker.ask(0, query(1, "a.test")).is_some(), "{protocol}");
@@ -127,8 +127,8 @@ fn questions_leave_from_the_source_address() {
 #[test]
 fn idle_connections_are_closed_and_made_anew() {
     let limits = Limits { idle: Duration::from_millis(50), ..Limits::default() };
-    let server = Server::start(&Protocol::ALL, limits, answers);
-    for protocol in Protocol::ALL {
+    let server = Server::start(&Protocol::UPSTREAM, limits, answers);
+    for protocol in Protocol::UPSTREAM {
         let asker = Asker::new(vec![server.upstream(protocol, protocol.index())]);
         for _ in 0..3 {
             assert!(asker.ask(0, query(1, "a.test")).is_some(), "{protocol}");

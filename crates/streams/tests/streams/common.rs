@@ -111,7 +111,7 @@ pub fn upstream(protocol: Protocol, address: SocketAddr, roots: Option<Roots>) -
 
 /// A socket on loopback, and where it is.
 pub fn listener(protocol: Protocol, number: usize) -> (Listener, SocketAddr) {
-    let (socket, address) = if protocol == Protocol::Quic {
+    let (socket, address) = if protocol.is_over_udp() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         (ListenSocket::Udp(socket), address)

@@ -187,10 +187,10 @@ fn connections_are_bounded_and_all_come_back() {
 
 #[test]
 fn answers_to_clients_that_have_gone_go_nowhere() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), |_| Reaction::Keep);
-    let protocols = Protocol::ALL.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), |_| Reaction::Keep);
+    let protocols = Protocol::UPSTREAM.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
     let asker = Asker::new(protocols);
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         asker.send(protocol.index(), 1, query(1, "a.test"));
     }
     until("all queries came", || server.queries.lock().unwrap().len() == 4);
@@ -205,7 +205,7 @@ fn answers_to_clients_that_have_gone_go_nowhere() {
         handle.forget(query.token);
     }
     handle.answer(u64::MAX, &[]);
-    until("all have gone", || have_gone(&Protocol::ALL));
+    until("all have gone", || have_gone(&Protocol::UPSTREAM));
 }
 
 #[test]

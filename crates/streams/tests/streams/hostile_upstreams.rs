@@ -135,7 +135,7 @@ fn nobody_there_is_a_failure_at_once() {
 
 #[test]
 fn certificates_are_verified() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), answers);
     let stranger = Certificate::new();
     for protocol in [Protocol::Tls, Protocol::Https, Protocol::Quic] {
         let right = server.upstream(protocol, protocol.index());

@@ -10,6 +10,7 @@ mod both_ways;
 mod common;
 mod hostile_clients;
 mod hostile_upstreams;
+mod http3;
 mod https;
 mod programs;
 mod quic;

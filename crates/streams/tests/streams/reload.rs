@@ -15,7 +15,9 @@ fn kept(server: &Server, protocol: Protocol, old: usize, number: usize) -> Liste
 
 /// The listeners of all protocols, which go on under numbers from `first` on.
 fn all_kept(server: &Server, first: usize) -> Vec<Listener> {
-    Protocol::ALL.map(|protocol| kept(server, protocol, protocol.index(), first + protocol.index())).into()
+    Protocol::UPSTREAM
+        .map(|protocol| kept(server, protocol, protocol.index(), first + protocol.index()))
+        .into()
 }
 
 fn show(server: &Server, certificate: &Certificate) {
@@ -24,11 +26,11 @@ fn show(server: &Server, certificate: &Certificate) {
 
 #[test]
 fn kept_listeners_go_on_under_new_numbers() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
-    let upstreams = Protocol::ALL.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), answers);
+    let upstreams = Protocol::UPSTREAM.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
     let asker = Asker::new(upstreams);
     let ask_all = || {
-        for protocol in Protocol::ALL {
+        for protocol in Protocol::UPSTREAM {
             assert!(asker.ask(protocol.index(), query(1, "a.test")).is_some(), "{protocol}");
         }
     };
@@ -42,13 +44,13 @@ fn kept_listeners_go_on_under_new_numbers() {
 
 #[test]
 fn removed_listeners_accept_no_more_and_end_when_idle() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), |query| {
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), |query| {
         if query.octets.ends_with(b"\x04last\0\0\x1c\0\x01") { Reaction::Keep } else { answers(query) }
     });
     let upstreams: Vec<Upstream> =
-        Protocol::ALL.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
+        Protocol::UPSTREAM.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
     let asker = Asker::new(upstreams.clone());
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         assert!(asker.ask(protocol.index(), query(1, "first")).is_some());
         asker.send(protocol.index(), 1, query(1, "last"));
     }
@@ -57,12 +59,14 @@ fn removed_listeners_accept_no_more_and_end_when_idle() {
     for query in &*server.queries.lock().unwrap() {
         server.streams.handle().answer(query.token, &answer(&query.octets));
     }
-    for _ in Protocol::ALL {
+    for _ in Protocol::UPSTREAM {
         assert!(asker.next().octets.is_ok(), "queries in progress are still answered");
     }
-    until("all connections end", || Protocol::ALL.iter().all(|&p| server.streams.counts().of(p).open == 0));
+    until("all connections end", || {
+        Protocol::UPSTREAM.iter().all(|&p| server.streams.counts().of(p).open == 0)
+    });
     let late = Asker::new(upstreams);
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         assert_eq!(late.ask(protocol.index(), query(1, "first")), None, "{protocol}");
     }
 }
@@ -88,7 +92,7 @@ fn a_set_that_cannot_be_served_changes_nothing() {
 
 #[test]
 fn a_new_certificate_is_shown_in_new_handshakes_only() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), answers);
     let next = Certificate::new();
     for protocol in [Protocol::Tls, Protocol::Https, Protocol::Quic] {
         show(&server, &server.certificate);
@@ -115,10 +119,10 @@ fn new_limits_count_for_new_connections() {
 
 #[test]
 fn the_end_ends_everything() {
-    let server = Server::start(&Protocol::ALL, Limits::default(), answers);
-    let upstreams = Protocol::ALL.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
+    let server = Server::start(&Protocol::UPSTREAM, Limits::default(), answers);
+    let upstreams = Protocol::UPSTREAM.iter().enumerate().map(|(n, &p)| server.upstream(p, n)).collect();
     let asker = Asker::new(upstreams);
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         assert!(asker.ask(protocol.index(), query(1, "a.test")).is_some());
     }
     let mut stream = server.tcp(0);
@@ -128,7 +132,7 @@ fn the_end_ends_everything() {
     assert!(TcpStream::connect(address).is_err());
     handle.answer(1, &[0; 12]);
     handle.ask(1, 0, 1, query(1, "a.test"), Duration::from_secs(1));
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::UPSTREAM {
         assert_eq!(asker.ask_briefly(protocol.index(), query(1, "a.test")), None, "{protocol}");
     }
     drop(stream.write(&[0]));

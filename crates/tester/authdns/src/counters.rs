@@ -172,6 +172,9 @@ pub struct Counters {
     /// Over QUIC, where that is served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doq: Option<EncryptedCounters>,
+    /// Over HTTP/3, where that is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doh3: Option<EncryptedCounters>,
     /// Datagrams that the kernel dropped at our sockets, most often because their receive buffers were full.
     pub udp_socket_drops: u64,
     /// Times that a socket reported an error on receiving.
@@ -198,7 +201,7 @@ impl Counters {
     }
 
     fn all(&self) -> impl Iterator<Item = &Traffic> {
-        let encrypted = [&self.dot, &self.doh, &self.doq].into_iter().flatten();
+        let encrypted = [&self.dot, &self.doh, &self.doq, &self.doh3].into_iter().flatten();
         [&self.udp, &self.tcp].into_iter().chain(encrypted.map(|counters| &counters.traffic))
     }
 }

@@ -233,7 +233,12 @@ fn connections(
     let listen = SocketAddr::new(listen.ip(), 0);
     let tls = self_signed(vec![listen.ip().to_string()]).map_err(|error| format!("AuthDNS: {error}"))?;
     let over = |protocol| if streams.protocol == protocol { vec![listen] } else { Vec::new() };
-    let (dot, doh, doq) = (over(Protocol::Dot), over(Protocol::Doh), over(Protocol::Doq));
-    let encrypted = EncryptedConfig { dot, doh, doq, tls };
+    let encrypted = EncryptedConfig {
+        dot: over(Protocol::Dot),
+        doh: over(Protocol::Doh),
+        doq: over(Protocol::Doq),
+        doh3: over(Protocol::Doh3),
+        tls,
+    };
     Ok((false, Some(encrypted), limits))
 }

@@ -10,7 +10,7 @@ use crate::terms::LossPlace;
 /// How queries are carried, and what was asked of the connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transport {
-    /// `tcp`, `dot`, `doh` or `doq`.
+    /// `tcp`, `dot`, `doh`, `doq` or `doh3`.
     pub protocol: String,
     /// Connections at a time, of all threads together; in the settings of a search for connections 0: each
     /// trial has its own number.
@@ -43,6 +43,7 @@ impl Transport {
             "dot" => "DoT",
             "doh" => "DoH",
             "doq" => "DoQ",
+            "doh3" => "DoH3",
             other => other,
         }
     }

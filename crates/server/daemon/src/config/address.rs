@@ -25,9 +25,11 @@ pub(super) fn listener(text: &str) -> Result<Listen> {
         Some("tls") => (ListenProtocol::Tls, TLS_PORT),
         Some("https") => (ListenProtocol::Https, HTTPS_PORT),
         Some("quic") => (ListenProtocol::Quic, QUIC_PORT),
+        Some("h3") => (ListenProtocol::Http3, HTTPS_PORT),
         Some(_) => {
             return Err(
-                "no such protocol: write tls://, https:// or quic://, or nothing for UDP and TCP".into()
+                "no such protocol: write tls://, https://, quic:// or h3://, or nothing for UDP and TCP"
+                    .into(),
             );
         }
     };
@@ -114,6 +116,7 @@ impl fmt::Display for Listen {
             ListenProtocol::Tls => "tls://",
             ListenProtocol::Https => "https://",
             ListenProtocol::Quic => "quic://",
+            ListenProtocol::Http3 => "h3://",
         };
         write!(f, "{scheme}{}", self.address)
     }
@@ -167,6 +170,7 @@ mod tests {
             ("tls://0.0.0.0:8853", "0.0.0.0:8853", ListenProtocol::Tls),
             ("https://192.0.2.1", "192.0.2.1:443", ListenProtocol::Https),
             ("quic://[::]:0", "[::]:0", ListenProtocol::Quic),
+            ("h3://[::]", "[::]:443", ListenProtocol::Http3),
         ] {
             assert_eq!(listener(text), Ok(Listen { address: address.parse().unwrap(), protocol }), "{text}");
         }

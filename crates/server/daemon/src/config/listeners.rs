@@ -37,14 +37,14 @@ impl Listen {
 }
 
 impl ListenProtocol {
-    /// Whether clients come by UDP, QUIC included.
+    /// Whether clients come by UDP, QUIC and HTTP/3 included.
     pub fn is_over_udp(self) -> bool {
-        matches!(self, Self::Plain | Self::Quic)
+        matches!(self, Self::Plain | Self::Quic | Self::Http3)
     }
 
     /// Whether clients come by TCP.
     pub fn is_over_tcp(self) -> bool {
-        !matches!(self, Self::Quic)
+        !matches!(self, Self::Quic | Self::Http3)
     }
 
     /// Whether a certificate is shown.

@@ -121,6 +121,8 @@ pub enum ListenProtocol {
     Https,
     /// DNS over dedicated QUIC connections (RFC 9250).
     Quic,
+    /// DNS over HTTPS (RFC 8484), by HTTP/3 (RFC 9114).
+    Http3,
 }
 
 /// The files of the server's certificate. Both could be read and parsed when the configuration was checked.

@@ -162,6 +162,8 @@ fn is_served_by(server: &UpstreamServer, listen: &Listen) -> bool {
         ListenProtocol::Tls => server.protocol == UpstreamProtocol::Tls,
         ListenProtocol::Https => server.protocol == UpstreamProtocol::Https,
         ListenProtocol::Quic => server.protocol == UpstreamProtocol::Quic,
+        // No server is asked by it.
+        ListenProtocol::Http3 => false,
     };
     same_protocol && ours.port() == theirs.port() && (ours.ip() == theirs.ip() || any_of_ours)
 }

@@ -194,7 +194,9 @@ const FOR_OTHERS: u32 = 0o007;
 fn useless_keys(config: &Config, raw: &Top, warnings: &mut Vec<String>) {
     useless_cache_keys(config, &raw.cache, warnings);
     if config.tls.is_some() && !config.listen.iter().any(|listen| listen.protocol.is_encrypted()) {
-        warnings.push("tls.certificate has no effect: add a listener of tls://, https:// or quic://".into());
+        warnings.push(
+            "tls.certificate has no effect: add a listener of tls://, https://, quic:// or h3://".into(),
+        );
     }
     for view in raw.view.iter().map(|view| view.get_ref()).filter(|view| !view.dns64) {
         if view.prefixes.is_some() || view.rule.values().iter().any(|value| !value.is_empty()) {

@@ -1,6 +1,6 @@
 //! Which TCP ports a configuration needs.
 
-use crate::config::{Config, ListenProtocol, UpstreamProtocol};
+use crate::config::{Config, UpstreamProtocol};
 
 /// The TCP ports that a process may still listen on and connect to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct TcpPorts {
 impl TcpPorts {
     /// What a configuration needs.
     pub fn by(config: &Config) -> Self {
-        let listeners = config.listen.iter().filter(|listen| listen.protocol != ListenProtocol::Quic);
+        let listeners = config.listen.iter().filter(|listen| listen.protocol.is_over_tcp());
         let listeners = listeners.map(|listen| listen.address.port());
         // To ask from an address of its own, a socket is bound before it connects.
         let sources = config.upstreams.iter().filter(|server| server.source.is_some()).map(|_| 0);

@@ -92,6 +92,7 @@ impl<S: Service> Daemon<S> {
             ListenProtocol::Tls => format!("tls://{address}"),
             ListenProtocol::Https => format!("https://{address}"),
             ListenProtocol::Quic => format!("quic://{address}"),
+            ListenProtocol::Http3 => format!("h3://{address}"),
         };
         self.service.addresses().into_iter().map(text).collect()
     }

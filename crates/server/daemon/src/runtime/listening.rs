@@ -99,12 +99,13 @@ impl Plan {
                 let tcp = self.open_plain(number, wanted, streams, lane.unwrap_or(0), given, &mut address)?;
                 tcp.map(ListenSocket::Tcp)
             }
-            ListenProtocol::Quic => Some(ListenSocket::Udp(match take_udp(given, wanted) {
-                Some(socket) => socket,
-                None => {
-                    std::net::UdpSocket::bind(wanted).map_err(|error| ServerError::listen(wanted, error))?
-                }
-            })),
+            ListenProtocol::Quic | ListenProtocol::Http3 => {
+                Some(ListenSocket::Udp(match take_udp(given, wanted) {
+                    Some(socket) => socket,
+                    None => std::net::UdpSocket::bind(wanted)
+                        .map_err(|error| ServerError::listen(wanted, error))?,
+                }))
+            }
             ListenProtocol::Tls | ListenProtocol::Https => {
                 Some(ListenSocket::Tcp(match take_tcp(given, wanted) {
                     Some(socket) => socket,
@@ -163,6 +164,7 @@ impl Plan {
             ListenProtocol::Tls => Protocol::Tls,
             ListenProtocol::Https => Protocol::Https,
             ListenProtocol::Quic => Protocol::Quic,
+            ListenProtocol::Http3 => Protocol::Http3,
         };
         self.streams.push(Listener { protocol, number, socket, path: config.https_path.clone() });
     }

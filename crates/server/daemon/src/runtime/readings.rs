@@ -7,12 +7,11 @@ use crate::snapshot::Metric;
 /// Its counters for the metrics and the control socket.
 pub(super) fn stream_readings(counts: &Counts) -> Vec<Metric> {
     let sum = |field: fn(&ProtocolCounts) -> u64| counts.clients.iter().map(field).sum();
-    let queries = |protocol| counts.of(protocol).queries;
-    let upstreams = &counts.upstreams;
+    let (queries, upstreams) = (|protocol| counts.of(protocol).queries, &counts.upstreams);
     vec![
         Metric::gauge(
             "stream_connections",
-            "Connections of clients over TCP, TLS, HTTPS and QUIC",
+            "Connections of clients over TCP, TLS, HTTPS, QUIC and HTTP/3",
             sum(|c| c.open),
         ),
         Metric::counter("stream_connections_accepted", "Connections of clients taken", sum(|c| c.accepted)),
@@ -50,6 +49,7 @@ pub(super) fn stream_readings(counts: &Counts) -> Vec<Metric> {
         Metric::counter("tls_queries", "Queries over TLS", queries(Protocol::Tls)),
         Metric::counter("https_queries", "Queries over HTTPS", queries(Protocol::Https)),
         Metric::counter("quic_queries", "Queries over QUIC", queries(Protocol::Quic)),
+        Metric::counter("http3_queries", "Queries over HTTP/3", queries(Protocol::Http3)),
         Metric::counter(
             "upstream_connections",
             "Connections made to upstream servers",

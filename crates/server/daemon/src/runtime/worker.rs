@@ -230,7 +230,7 @@ impl Worker {
         let kind = match query.protocol {
             streams::Protocol::Tcp => StreamKind::Tcp,
             streams::Protocol::Tls => StreamKind::Tls,
-            streams::Protocol::Https => StreamKind::Https,
+            streams::Protocol::Https | streams::Protocol::Http3 => StreamKind::Https,
             streams::Protocol::Quic => StreamKind::Quic,
         };
         let channel = Channel::Stream { token: query.token, kind };

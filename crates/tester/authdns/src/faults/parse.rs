@@ -152,7 +152,7 @@ fn read_condition(fault: &mut Fault, part: &str, key: &str, value: &str) -> Resu
         }
         "over" => {
             let transport = Transport::ALL.into_iter().find(|transport| transport.name() == value);
-            let reason = "write over=udp, tcp, dot, doh or doq";
+            let reason = "write over=udp, tcp, dot, doh, doq or doh3";
             fault.transport = Some(transport.ok_or_else(|| FaultError::new(part, reason))?);
         }
         "max" => match &mut fault.effect {
@@ -292,7 +292,7 @@ mod tests {
             ("loss,speed=3", "'speed=3'", "no such condition"),
             ("loss,type=AAAAA", "'type=AAAAA'", "type=TYPE65"),
             ("loss,name=a..b", "'name=a..b'", "name=*.bad.test"),
-            ("loss,over=sctp", "'over=sctp'", "write over=udp, tcp, dot, doh or doq"),
+            ("loss,over=sctp", "'over=sctp'", "write over=udp, tcp, dot, doh, doq or doh3"),
             ("loss,max=1s", "'max=1s'", "only a delay"),
             ("aaaa-silent,type=A", "'type=A'", "loss,type="),
             ("rcode", "'rcode'", "SERVFAIL"),

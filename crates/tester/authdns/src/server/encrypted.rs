@@ -1,4 +1,6 @@
-//! The AuthDNS over TLS (RFC 7858), HTTPS (RFC 8484) and QUIC (RFC 9250): the event loops of `streams`.
+//! The AuthDNS over TLS (RFC 7858), HTTPS (RFC 8484; HTTP/2 and HTTP/3) and QUIC (RFC 9250): the event loops
+//! of
+//! `streams`.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,7 +18,7 @@ use crate::query::Query;
 use crate::responder::Responder;
 use crate::zone::{TCP_ANSWER_OCTETS_MAX, Transport};
 
-/// The path of the resource of HTTPS.
+/// The path of the resource of HTTPS and HTTP/3.
 const PATH: &str = "/dns-query";
 /// Queries of one connection in progress. Only delayed answers keep a query in progress for long.
 const PIPELINED: usize = 1024;
@@ -32,13 +34,20 @@ pub struct EncryptedConfig {
     pub doh: Vec<SocketAddr>,
     /// The addresses to answer on over QUIC.
     pub doq: Vec<SocketAddr>,
+    /// The addresses to answer on over HTTP/3, at `/dns-query`.
+    pub doh3: Vec<SocketAddr>,
     /// The certificate that clients are shown.
     pub tls: ServerTls,
 }
 
 impl EncryptedConfig {
     fn listen(&self) -> impl Iterator<Item = (Transport, SocketAddr)> {
-        let all = [(Transport::Dot, &self.dot), (Transport::Doh, &self.doh), (Transport::Doq, &self.doq)];
+        let all = [
+            (Transport::Dot, &self.dot),
+            (Transport::Doh, &self.doh),
+            (Transport::Doq, &self.doq),
+            (Transport::Doh3, &self.doh3),
+        ];
         all.into_iter().flat_map(|(transport, addresses)| addresses.iter().map(move |&at| (transport, at)))
     }
 }
@@ -125,6 +134,7 @@ impl EncryptedService {
             (Transport::Dot, &mut counters.dot),
             (Transport::Doh, &mut counters.doh),
             (Transport::Doq, &mut counters.doq),
+            (Transport::Doh3, &mut counters.doh3),
         ] {
             if self.addresses.iter().any(|(served, _)| *served == transport) {
                 *counted = Some(self.counters(transport, &counts));
@@ -200,7 +210,8 @@ fn bind(
     address: SocketAddr,
     limits: ConnectionLimits,
 ) -> io::Result<(Listener, (Transport, SocketAddr))> {
-    let (socket, local) = if transport == Transport::Doq {
+    let protocol = protocol(transport);
+    let (socket, local) = if protocol.is_over_udp() {
         let socket = UdpSocket::bind(address)?;
         let local = socket.local_addr()?;
         (ListenSocket::Udp(socket), local)
@@ -209,7 +220,7 @@ fn bind(
         let local = socket.local_addr()?;
         (ListenSocket::Tcp(socket), local)
     };
-    let listener = Listener { protocol: protocol(transport), number: 0, socket, path: PATH.to_owned() };
+    let listener = Listener { protocol, number: 0, socket, path: PATH.to_owned() };
     Ok((listener, (transport, local)))
 }
 
@@ -231,6 +242,7 @@ fn transport(protocol: Protocol) -> Transport {
         Protocol::Tls => Transport::Dot,
         Protocol::Https => Transport::Doh,
         Protocol::Quic => Transport::Doq,
+        Protocol::Http3 => Transport::Doh3,
     }
 }
 
@@ -240,5 +252,6 @@ fn protocol(transport: Transport) -> Protocol {
         Transport::Dot => Protocol::Tls,
         Transport::Doh => Protocol::Https,
         Transport::Doq => Protocol::Quic,
+        Transport::Doh3 => Protocol::Http3,
     }
 }

@@ -161,13 +161,15 @@ pub enum Transport {
     Doh,
     /// Over QUIC (RFC 9250), as over TCP.
     Doq,
+    /// Over HTTP/3 (RFC 9114), as over TCP.
+    Doh3,
 }
 
 impl Transport {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Dot, Self::Doh, Self::Doq];
+    pub const ALL: [Self; 6] = [Self::Udp, Self::Tcp, Self::Dot, Self::Doh, Self::Doq, Self::Doh3];
 
-    /// As options and conditions have it: `udp`, `tcp`, `dot`, `doh` or `doq`.
+    /// As options and conditions have it: `udp`, `tcp`, `dot`, `doh`, `doq` or `doh3`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -175,6 +177,7 @@ impl Transport {
             Self::Dot => "dot",
             Self::Doh => "doh",
             Self::Doq => "doq",
+            Self::Doh3 => "doh3",
         }
     }
 
@@ -193,6 +196,7 @@ impl fmt::Display for Transport {
             Self::Dot => "DoT",
             Self::Doh => "DoH",
             Self::Doq => "DoQ",
+            Self::Doh3 => "DoH3",
         })
     }
 }

@@ -36,7 +36,8 @@ pub fn certificate() -> (String, ServerTls) {
 /// Serves over each encrypted transport.
 pub fn encrypted(config: &mut AuthorityConfig, tls: ServerTls) {
     let one = vec![LOOPBACK];
-    config.encrypted = Some(EncryptedConfig { dot: one.clone(), doh: one.clone(), doq: one, tls });
+    config.encrypted =
+        Some(EncryptedConfig { dot: one.clone(), doh: one.clone(), doq: one.clone(), doh3: one, tls });
 }
 
 /// Where an AuthDNS answers over this transport.
@@ -199,7 +200,7 @@ fn addresses_that_cannot_be_had_are_told_with_the_transport() {
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
     let (doq, none) = (vec![taken.local_addr().unwrap()], Vec::new());
     let tls = self_signed(vec![NAME.to_owned()]).unwrap();
-    let wanted = EncryptedConfig { dot: none.clone(), doh: none, doq, tls };
+    let wanted = EncryptedConfig { dot: none.clone(), doh: none.clone(), doq, doh3: none, tls };
     let config = AuthorityConfig { listen, encrypted: Some(wanted), ..AuthorityConfig::default() };
     let error = Authority::start(crate::server::zone(), &config).err().unwrap().to_string();
     assert!(error.contains("(DoQ)") && error.contains("stop the server that uses it"), "{error}");

@@ -23,6 +23,9 @@ pub struct EncryptedArgs {
     /// Address to answer on over QUIC (RFC 9250); may be given several times
     #[arg(long, value_name = "ADDR:PORT")]
     pub doq: Vec<SocketAddr>,
+    /// Address to answer on over HTTP/3 (RFC 9114, RFC 8484), at /dns-query; may be given several times
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub doh3: Vec<SocketAddr>,
     /// PEM file with the certificate, and those of its authorities after it [default: a self-signed
     /// certificate, made at the start]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -38,11 +41,10 @@ impl EncryptedArgs {
     /// # Errors
     /// A certificate or key that cannot be used, or one that nobody would be shown.
     pub(super) fn config(&self, suffix: &str) -> Result<Option<EncryptedConfig>, Failure> {
-        let Self { dot, doh, doq, .. } = self;
-        let is_empty = dot.is_empty() && doh.is_empty() && doq.is_empty();
+        let is_empty = self.addresses().next().is_none();
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(_), _) if is_empty => {
-                let message = "--tls-cert: give an address with --dot, --doh or --doq";
+                let message = "--tls-cert: give an address with --dot, --doh, --doq or --doh3";
                 return Err(Failure::new(EXIT_USAGE, message));
             }
             _ if is_empty => return Ok(None),
@@ -51,12 +53,17 @@ impl EncryptedArgs {
             _ => self_signed(self.names(suffix))
                 .map_err(|error| Failure::new(EXIT_UNFIT, format!("cannot make a certificate: {error}")))?,
         };
-        Ok(Some(EncryptedConfig { dot: dot.clone(), doh: doh.clone(), doq: doq.clone(), tls }))
+        let Self { dot, doh, doq, doh3, .. } = self.clone();
+        Ok(Some(EncryptedConfig { dot, doh, doq, doh3, tls }))
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = &SocketAddr> {
+        [&self.dot, &self.doh, &self.doq, &self.doh3].into_iter().flatten()
     }
 
     /// What a certificate of our own is for: the name server of the zone, and the addresses.
     fn names(&self, suffix: &str) -> Vec<String> {
-        let addresses = self.dot.iter().chain(&self.doh).chain(&self.doq).map(SocketAddr::ip);
+        let addresses = self.addresses().map(SocketAddr::ip);
         let mut addresses: Vec<IpAddr> = addresses.filter(|address| !address.is_unspecified()).collect();
         addresses.sort_unstable();
         addresses.dedup();

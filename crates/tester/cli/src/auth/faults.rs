@@ -25,7 +25,7 @@ Conditions, all of which must hold:
   names=10%            of the names, always the same ones
   name=*.bad.test      names like this; '*' stands for anything
   type=AAAA            of the question
-  over=udp             or tcp, dot, doh, doq
+  over=udp             or tcp, dot, doh, doq, doh3
 Shares lie side by side: with loss=1% and duplicate=2%, 1 % are lost and another 2 % are answered twice.
   sextant auth --fault 'loss=1%' --fault 'delay=pareto(5ms,1.5),share=10%' --fault-seed 7
   sextant auth --fault 'rcode=SERVFAIL,name=*-007.dns64perf.test' --fault 'aaaa-silent=5%'";

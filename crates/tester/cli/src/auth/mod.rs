@@ -52,8 +52,9 @@ Examples:
       kdig @::1 -p 5300 10-0-0-7.c3.dns64perf.test A
   sextant auth --records www.zone
       also fixed records, for example lines such as: www 60 A 192.0.2.1
-  sextant auth --dot 127.0.0.1:8853 --doh 127.0.0.1:8443 --doq 127.0.0.1:8853
-      also over TLS, HTTPS and QUIC, with a certificate made at the start, whose pin is printed; ask for example
+  sextant auth --dot 127.0.0.1:8853 --doh 127.0.0.1:8443 --doq 127.0.0.1:8853 --doh3 127.0.0.1:8443
+      also over TLS, HTTPS, QUIC and HTTP/3, with a certificate made at the start, whose pin is
+      printed; ask for example
       kdig @127.0.0.1 -p 8853 +tls 010-000-000-007.dns64perf.test A
   sextant auth --signed --trust-anchor dns64perf.key
       signed with Ed25519; the file tells a validating resolver whom to trust";
@@ -251,13 +252,14 @@ fn encrypted_lines(transport: Transport, counters: Option<&EncryptedCounters>) -
 
 fn text(counters: &Counters, observed: Option<&Analysis>) -> String {
     format!(
-        "{}{}{}{}{}left to the sockets by XDP programs: {}, for want of room: {}\n\
+        "{}{}{}{}{}{}left to the sockets by XDP programs: {}, for want of room: {}\n\
          dropped by the kernel at our sockets: {}; receive failures: {}; TCP connections: {}, refused: {}\n{}",
         line(Transport::Udp, &counters.udp),
         line(Transport::Tcp, &counters.tcp),
         encrypted_lines(Transport::Dot, counters.dot.as_ref()),
         encrypted_lines(Transport::Doh, counters.doh.as_ref()),
         encrypted_lines(Transport::Doq, counters.doq.as_ref()),
+        encrypted_lines(Transport::Doh3, counters.doh3.as_ref()),
         counters.kernel_passed,
         counters.kernel_no_room,
         counters.udp_socket_drops,

@@ -230,6 +230,7 @@ fn transport(streams: &StreamConfig) -> Transport {
         Protocol::Dot => Transport::Dot,
         Protocol::Doh => Transport::Doh,
         Protocol::Doq => Transport::Doq,
+        Protocol::Doh3 => Transport::Doh3,
     }
 }
 

@@ -64,6 +64,8 @@ enum TransportArg {
     Doh,
     /// DNS over QUIC (RFC 9250).
     Doq,
+    /// DNS over HTTPS (RFC 8484), by HTTP/3.
+    Doh3,
 }
 
 /// `--doh-method`.
@@ -92,6 +94,7 @@ impl TransportArgs {
             TransportArg::Dot => Protocol::Dot,
             TransportArg::Doh => Protocol::Doh,
             TransportArg::Doq => Protocol::Doq,
+            TransportArg::Doh3 => Protocol::Doh3,
         };
         check_io(protocol, tester)?;
         let tls = if protocol.has_tls() { Some(self.tls(protocol, server)?) } else { self.check_no_tls()? };
@@ -116,9 +119,9 @@ impl TransportArgs {
         (server, tls): (SocketAddr, Option<&Tls>),
     ) -> Result<Option<Https>, Failure> {
         let wrong = |message: String| Failure::new(EXIT_USAGE, message);
-        let Some(tls) = tls.filter(|_| protocol == Protocol::Doh) else {
+        let Some(tls) = tls.filter(|_| protocol.has_https()) else {
             return self.https_option().map_or(Ok(None), |option| {
-                Err(wrong(format!("{option} is for --transport doh; {protocol} has no HTTPS")))
+                Err(wrong(format!("{option} is for --transport doh or doh3; {protocol} has no HTTPS")))
             });
         };
         let method = match self.doh_method {
@@ -199,7 +202,7 @@ impl TransportArgs {
 
     fn check_no_tls(&self) -> Result<Option<Tls>, Failure> {
         self.tls_option().map_or(Ok(None), |option| {
-            let message = format!("{option} is for --transport dot, doh or doq; tcp has no TLS");
+            let message = format!("{option} is for --transport dot, doh, doq or doh3; tcp has no TLS");
             Err(Failure::new(EXIT_USAGE, message))
         })
     }
@@ -213,7 +216,7 @@ impl TransportArgs {
         ];
         let option = given.into_iter().find(|(given, _)| *given).map(|(_, option)| option);
         option.or(self.tls_option()).or(self.https_option()).map_or(Ok(()), |option| {
-            let message = format!("{option} is for connections; say --transport tcp, dot, doh or doq");
+            let message = format!("{option} is for connections; say --transport tcp, dot, doh, doq or doh3");
             Err(Failure::new(EXIT_USAGE, message))
         })
     }
@@ -289,7 +292,10 @@ mod tests {
     #[test]
     fn options_that_do_not_go_together_are_named() {
         for (options, reason) in [
-            ("--connections 3", "--connections is for connections; say --transport tcp, dot, doh or doq"),
+            (
+                "--connections 3",
+                "--connections is for connections; say --transport tcp, dot, doh, doq or doh3",
+            ),
             ("--tls-resumption", "--tls-resumption is for connections"),
             ("--transport tcp --tls-name x", "--tls-name is for --transport dot"),
             ("--transport tcp --io xdp", "--transport tcp: --io is for UDP"),
@@ -298,9 +304,13 @@ mod tests {
             ("--transport dot --tls-ca /nowhere", "/nowhere: "),
             ("--transport dot --tls-pin abc", "no SHA-256 digest"),
             ("--doh-path /x", "--doh-path is for connections"),
-            ("--transport dot --doh-method get", "--doh-method is for --transport doh; dot has no HTTPS"),
+            (
+                "--transport dot --doh-method get",
+                "--doh-method is for --transport doh or doh3; dot has no HTTPS",
+            ),
             ("--transport doh --doh-path x", "'x' is no path of DNS over HTTPS"),
-            ("--transport doh3", "invalid value 'doh3'"),
+            ("--transport doh3 --doh-path x", "'x' is no path of DNS over HTTPS"),
+            ("--transport doh2", "invalid value 'doh2'"),
         ] {
             let message = resolved(options).unwrap_err();
             assert!(message.contains(reason), "'{reason}' is missing in: {message}");

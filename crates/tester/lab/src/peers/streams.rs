@@ -16,6 +16,8 @@ pub enum Transport {
     Doh,
     /// DNS over dedicated QUIC connections (RFC 9250).
     Doq,
+    /// DNS over HTTPS (RFC 8484), by HTTP/3.
+    Doh3,
 }
 
 /// What a server is told of connections.
@@ -44,6 +46,7 @@ impl Transport {
             Self::Dot => "dot",
             Self::Doh => "doh",
             Self::Doq => "doq",
+            Self::Doh3 => "doh3",
         }
     }
 
@@ -54,6 +57,7 @@ impl Transport {
             Self::Dot => "tls://",
             Self::Doh => "https://",
             Self::Doq => "quic://",
+            Self::Doh3 => "h3://",
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The configurations are written from scratch for the bench: everything is forwarded to the AuthDNS, nothing
 //! is validated, caches and buffers are sized for load. To add a server, add its row and its template.
 
-use super::Transport::{Doh, Doq, Dot, Tcp};
+use super::Transport::{Doh, Doh3, Doq, Dot, Tcp};
 use super::server::{Server, Statistics, UNSET};
 
 /// All peers, the embedded one first.
@@ -53,7 +53,13 @@ const DNS64D: Server = Server {
     version: (&["--version"], "dns64d "),
     files: &[("dns64d.toml", concat!(include_str!("../../templates/dns64d.toml"), "{streams}{xdp}"))],
     arguments: &["--config", "{configuration}"],
-    streams: &[(Tcp, dns64d_limits!()), (Dot, DNS64D_TLS), (Doh, DNS64D_TLS), (Doq, DNS64D_TLS)],
+    streams: &[
+        (Tcp, dns64d_limits!()),
+        (Dot, DNS64D_TLS),
+        (Doh, DNS64D_TLS),
+        (Doq, DNS64D_TLS),
+        (Doh3, DNS64D_TLS),
+    ],
     statistics: Statistics::Program("dns64d", &["control", "--socket", "{directory}/control", "stats"]),
     ..UNSET
 };

@@ -60,7 +60,7 @@ fn entry(text: &mut String, heading: &str, files: &[(&str, String)], arguments: 
 
 /// What servers are told of each transport by connections.
 fn rendered_streams(text: &mut String) {
-    for transport in [Transport::Tcp, Transport::Dot, Transport::Doh, Transport::Doq] {
+    for transport in [Transport::Tcp, Transport::Dot, Transport::Doh, Transport::Doq, Transport::Doh3] {
         let listen = if transport == Transport::Tcp { "[::1]:5321" } else { "[::1]:8853" };
         let streams = Streams { transport, listen: listen.parse().unwrap(), connections: 100 };
         let settings =

@@ -6,7 +6,7 @@ use super::*;
 use quinn_proto::Dir;
 
 /// A certificate for DNS over QUIC, or for another protocol.
-fn quic_certificate(alpn: &str) -> (ServerConfig, String) {
+pub fn quic_certificate(alpn: &str) -> (ServerConfig, String) {
     let (config, pem) = certificate();
     let mut config = ServerConfig::clone(&config);
     config.alpn_protocols = vec![alpn.as_bytes().to_vec()];

@@ -2,6 +2,7 @@
 //! one class, and the server's own counts agree.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod doh3;
 mod doq;
 mod https;
 mod quic;

@@ -1,4 +1,5 @@
-//! A server of DNS over QUIC that behaves as a test wants: the library without I/O, driven by one thread.
+//! A server of DNS over QUIC, or over HTTP/3, that behaves as a test wants: the library without I/O, driven
+//! by one thread.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -16,6 +17,7 @@ use quinn_proto::{
     StreamEvent, StreamId, TransportConfig, VarInt,
 };
 
+use super::doh3::Http3;
 use super::server::answer;
 
 /// What the server does with queries.
@@ -37,6 +39,8 @@ pub enum Behaviour {
     Refuse,
     /// It opens a stream of this direction.
     Open(Dir),
+    /// It speaks HTTP/3.
+    Http3(Http3),
 }
 
 /// What came to the server.
@@ -220,6 +224,9 @@ fn attend(peer: &mut Peer, event: Event, ((behaviour, workload), seen): (&(Behav
     match event {
         Event::Connected => {
             seen.connections.fetch_add(1, Ordering::Relaxed);
+            if let Behaviour::Http3(http3) = behaviour {
+                http3.begin(connection);
+            }
             if let Behaviour::Open(dir) = behaviour {
                 let allowed = connection.streams().open(*dir).is_some();
                 seen.wrong.fetch_add(allowed.into(), Ordering::Relaxed);
@@ -233,12 +240,14 @@ fn attend(peer: &mut Peer, event: Event, ((behaviour, workload), seen): (&(Behav
                 serve(peer, id, (*behaviour, workload), seen);
             }
         }
-        Event::Stream(StreamEvent::Readable { id }) => {
+        // What the client says of its control is not read.
+        Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Bi => {
             serve(peer, id, (*behaviour, workload), seen);
         }
         Event::Stream(StreamEvent::Stopped { id, error_code }) => {
             seen.stopped.fetch_add(1, Ordering::Relaxed);
-            assert_eq!(error_code.into_inner(), 3, "DOQ_REQUEST_CANCELLED");
+            let expected = if let Behaviour::Http3(http3) = behaviour { http3.stop_code(id) } else { 3 };
+            assert_eq!(error_code.into_inner(), expected, "DOQ_REQUEST_CANCELLED");
             connection.send_stream(id).reset(error_code).unwrap();
         }
         _ => {}
@@ -271,6 +280,10 @@ fn serve(
     let number = *queries;
     *queries += 1;
     seen.queries.fetch_add(1, Ordering::Relaxed);
+    if let Behaviour::Http3(http3) = behaviour {
+        let query = super::doh3::query(&octets);
+        return http3.respond(connection, (id, number), &answer(workload, query));
+    }
     let query = &octets[2..];
     let whole = usize::from(u16::from_be_bytes([octets[0], octets[1]])) == query.len();
     seen.wrong.fetch_add(u64::from(!whole || query[..2] != [0, 0]), Ordering::Relaxed);

@@ -18,10 +18,10 @@ words!(PrefixChoice { "all" => Self::All, "rotate" => Self::Rotated });
 keys! {
     /// Only `upstreams` must be written.
     "" Top {
-        /// The addresses at which dns64d listens. ADDRESS:PORT is UDP and TCP. `tls://`, `https://` and
-        /// `quic://` before the address mean DNS over TLS, HTTPS and QUIC. A listener with an IPv6 address
-        /// accepts IPv6 only. Without a port, the port is 53, 853, 443 or 853, in this order. Port 0 takes a
-        /// free port.
+        /// The addresses at which dns64d listens. ADDRESS:PORT is UDP and TCP. `tls://`, `https://`,
+        /// `quic://` and `h3://` before the address mean DNS over TLS, HTTPS (HTTP/2), QUIC and HTTP/3. A
+        /// listener with an IPv6 address accepts IPv6 only. Without a port, the port is 53, 853, 443, 853 or
+        /// 443, in this order. Port 0 takes a free port.
         listen: Texts = &["[::]:53", "0.0.0.0:53"] => { what: "listeners" };
         /// The resolvers that dns64d asks: ADDRESS over UDP (TCP where an answer is truncated),
         /// `tcp://ADDRESS`, `tls://ADDRESS#NAME`, `https://ADDRESS/PATH#NAME`, `quic://ADDRESS#NAME`. The

@@ -87,7 +87,7 @@ keys! {
 }
 
 keys! {
-    /// The certificate of the listeners tls://, https:// and quic://. A reload reads the files again.
+    /// The certificate of the listeners tls://, https://, quic:// and h3://. A reload reads the files again.
     "[tls]" Tls {
         /// A PEM file of the certificate, followed by the intermediate authorities.
         certificate: Option<Text> => {

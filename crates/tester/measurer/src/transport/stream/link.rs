@@ -128,8 +128,9 @@ impl Link {
     /// Whether it will take no more queries, though answers may come.
     pub fn is_leaving(&self) -> bool {
         match self {
+            Self::Tcp(_) => false,
             Self::Https(link) => link.is_leaving(),
-            Self::Tcp(_) | Self::Quic(_) => false,
+            Self::Quic(link) => link.is_leaving(),
         }
     }
 

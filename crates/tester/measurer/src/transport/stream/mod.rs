@@ -1,4 +1,5 @@
-//! Queries by connections: DNS over TCP (RFC 7766), TLS (RFC 7858), HTTPS (RFC 8484) and QUIC (RFC 9250).
+//! Queries by connections: DNS over TCP (RFC 7766), TLS (RFC 7858), HTTPS (RFC 8484; HTTP/2 and HTTP/3) and
+//! QUIC (RFC 9250).
 //!
 //! A client (a socket of the lane) has one connection at a time, and opens the next one when a query is due
 //! and none is there. A [`StreamTransport`] drives the connections of a thread from one epoll loop; a link
@@ -6,6 +7,7 @@
 
 mod connection;
 mod framing;
+mod http3;
 mod https;
 mod link;
 mod octets;
@@ -18,6 +20,7 @@ mod tls;
 use std::fmt;
 use std::net::SocketAddr;
 
+pub use http3::{Code, Http3Session, Stop};
 pub use https::{Https, Method, Session, WrongPath};
 pub use link::{End, News};
 pub use pool::StreamTransport;
@@ -37,6 +40,8 @@ pub enum Protocol {
     Doh,
     /// Dedicated QUIC connections, a stream for each query (RFC 9250).
     Doq,
+    /// HTTP/3 over QUIC (RFC 9114, RFC 8484).
+    Doh3,
 }
 
 impl Protocol {
@@ -47,6 +52,7 @@ impl Protocol {
             Self::Dot => "dot",
             Self::Doh => "doh",
             Self::Doq => "doq",
+            Self::Doh3 => "doh3",
         }
     }
 
@@ -55,9 +61,19 @@ impl Protocol {
         self != Self::Tcp
     }
 
+    /// Whether it needs [`StreamConfig::https`].
+    pub fn has_https(self) -> bool {
+        matches!(self, Self::Doh | Self::Doh3)
+    }
+
+    /// Whether its connections are those of QUIC.
+    pub(crate) fn is_over_quic(self) -> bool {
+        matches!(self, Self::Doq | Self::Doh3)
+    }
+
     /// Whether the kernel keeps the port of a closed connection for a while (TIME_WAIT).
     pub(crate) fn keeps_ports(self) -> bool {
-        self != Self::Doq
+        !self.is_over_quic()
     }
 }
 
@@ -82,7 +98,7 @@ pub struct StreamConfig {
     pub idle_ns: Option<u64>,
     /// How handshakes are done; needed where [`Protocol::has_tls`].
     pub tls: Option<Tls>,
-    /// What is asked for; needed with [`Protocol::Doh`].
+    /// What is asked for; needed where [`Protocol::has_https`].
     pub https: Option<Https>,
 }
 

@@ -15,10 +15,10 @@ use rustls::ClientConfig;
 use sys::clock;
 use sys::poll::{Events, Poller};
 
+use super::PoolConfig;
 use super::connection::{Connection, Queued};
 use super::link::{End, Leaving, Scratch, Waiting};
 use super::quic::QuicClient;
-use super::{PoolConfig, Protocol};
 use crate::transport::{Sent, Transport};
 
 /// A query is never longer than this.
@@ -285,7 +285,9 @@ impl Security {
     fn of_client(config: &PoolConfig) -> io::Result<Self> {
         Ok(match &config.streams.tls {
             None => Self::None,
-            Some(tls) if config.streams.protocol == Protocol::Doq => Self::Quic(tls.of_quic_client()?),
+            Some(tls) if config.streams.protocol.is_over_quic() => {
+                Self::Quic(tls.of_quic_client(config.streams.protocol)?)
+            }
             Some(tls) => Self::Tls(tls.of_client()),
         })
     }

@@ -23,6 +23,7 @@ use rustls::{
 };
 
 use super::Protocol;
+use super::http3::INCOMING_MAX;
 use super::quic::{Checked, QuicClient};
 
 /// How the server's certificate is checked.
@@ -149,21 +150,22 @@ impl Tls {
     }
 
     /// The same for connections over QUIC.
-    pub(super) fn of_quic_client(&self) -> io::Result<QuicClient> {
+    pub(super) fn of_quic_client(&self, protocol: Protocol) -> io::Result<QuicClient> {
+        let incoming_streams = if protocol == Protocol::Doh3 { INCOMING_MAX } else { 0 };
         if !self.resumption {
-            return QuicClient::new(self.config.clone(), None).map_err(io::Error::other);
+            return QuicClient::new(self.config.clone(), None, incoming_streams).map_err(io::Error::other);
         }
         let mut config = ClientConfig::clone(&self.of_client());
         let checked = Arc::new(Checked::new(self.verifier.clone()));
         config.dangerous().set_certificate_verifier(checked.clone());
-        QuicClient::new(Arc::new(config), Some(checked)).map_err(io::Error::other)
+        QuicClient::new(Arc::new(config), Some(checked), incoming_streams).map_err(io::Error::other)
     }
 }
 
 /// QUIC is encrypted by TLS 1.3 alone (RFC 9001 4.2).
 fn versions(protocol: Protocol) -> &'static [&'static SupportedProtocolVersion] {
     static QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
-    if protocol == Protocol::Doq { QUIC } else { DEFAULT_VERSIONS }
+    if protocol.is_over_quic() { QUIC } else { DEFAULT_VERSIONS }
 }
 
 /// The application protocol (RFC 7301). Servers of DNS over TLS that know other names only would refuse
@@ -173,6 +175,7 @@ fn alpn(protocol: Protocol) -> Vec<Vec<u8>> {
         Protocol::Tcp | Protocol::Dot => Vec::new(),
         Protocol::Doh => vec![b"h2".to_vec()],
         Protocol::Doq => vec![b"doq".to_vec()],
+        Protocol::Doh3 => vec![b"h3".to_vec()],
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::huffman;
+use super::literals::Rest;
 
 /// A header field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(in crate::transport::stream) enum Field {
     /// `:status`; 0 if it is no number of three digits.
     Status(u16),
     /// `content-type`, and whether it is that of DNS messages (RFC 8484 6).
@@ -15,9 +15,49 @@ pub(super) enum Field {
     Other,
 }
 
+/// What is asked of the header fields of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::transport::stream) struct Head {
+    /// 0: there is none.
+    pub status: u16,
+    /// Its type is that of DNS messages.
+    pub is_dns: bool,
+}
+
+impl Head {
+    /// Notes a field.
+    pub fn note(&mut self, field: Field) {
+        match field {
+            Field::Status(status) => self.status = status,
+            Field::ContentType { is_dns } => self.is_dns = is_dns,
+            Field::Other => {}
+        }
+    }
+}
+
+impl Field {
+    /// The field of this name, without a value.
+    pub fn named(name: &[u8]) -> Self {
+        match name {
+            b":status" => Self::Status(0),
+            b"content-type" => Self::ContentType { is_dns: false },
+            _ => Self::Other,
+        }
+    }
+
+    /// The same field with this value.
+    pub fn with(self, value: &[u8]) -> Self {
+        match self {
+            Self::Status(_) => Self::Status(status(value)),
+            Self::ContentType { .. } => Self::ContentType { is_dns: is_dns(value) },
+            Self::Other => Self::Other,
+        }
+    }
+}
+
 /// What a block breaks: the connection cannot go on, as its table is not known any more.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unreadable;
+pub(in crate::transport::stream) struct Unreadable;
 
 /// The table that the Tester offers, as large as everybody's before any SETTINGS.
 const TABLE_OCTETS: usize = 4096;
@@ -60,11 +100,20 @@ impl Default for Decoder {
 }
 
 impl Decoder {
+    /// Reads a whole block for what is asked of a response.
+    ///
+    /// # Errors
+    /// It breaks RFC 7541.
+    pub fn head(&mut self, block: &[u8]) -> Result<Head, Unreadable> {
+        let mut head = Head::default();
+        self.read(block, &mut |field| head.note(field)).map(|()| head)
+    }
+
     /// Reads a whole block.
     ///
     /// # Errors
     /// It breaks RFC 7541.
-    pub fn read(&mut self, block: &[u8], tell: &mut impl FnMut(Field)) -> Result<(), Unreadable> {
+    fn read(&mut self, block: &[u8], tell: &mut impl FnMut(Field)) -> Result<(), Unreadable> {
         let mut rest = Rest(block);
         while let Some(&first) = rest.0.first() {
             if first & 0x80 != 0 {
@@ -106,28 +155,22 @@ impl Decoder {
     fn literal(&mut self, rest: &mut Rest<'_>, prefix: u32, kept: bool) -> Result<Entry, Unreadable> {
         let named = match rest.integer(prefix)? {
             0 => {
-                let name = rest.string(&mut self.text)?;
-                let field = match name {
-                    b":status" => Field::Status(0),
-                    b"content-type" => Field::ContentType { is_dns: false },
-                    _ => Field::Other,
-                };
-                Entry { field, name_octets: name.len(), octets: 0 }
+                let name = rest.string(7, &mut self.text)?;
+                Entry { field: Field::named(name), name_octets: name.len(), octets: 0 }
             }
             index => self.entry(index)?,
         };
         if named.field == Field::Other && !kept {
             // Nobody asks for the value.
-            rest.raw_string()?;
+            rest.raw_string(7)?;
             return Ok(named);
         }
-        let value = rest.string(&mut self.text)?;
-        let field = match named.field {
-            Field::Status(_) => Field::Status(status(value)),
-            Field::ContentType { .. } => Field::ContentType { is_dns: is_dns(value) },
-            Field::Other => Field::Other,
-        };
-        Ok(Entry { field, octets: named.name_octets + value.len() + ENTRY_OCTETS, ..named })
+        let value = rest.string(7, &mut self.text)?;
+        Ok(Entry {
+            field: named.field.with(value),
+            octets: named.name_octets + value.len() + ENTRY_OCTETS,
+            ..named
+        })
     }
 
     fn insert(&mut self, entry: Entry) {
@@ -156,56 +199,6 @@ fn status(value: &[u8]) -> u16 {
 fn is_dns(value: &[u8]) -> bool {
     let media_type = value.split(|&octet| octet == b';').next().unwrap_or_default();
     media_type.trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE)
-}
-
-/// What is left of a block.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    /// An integer that begins in the low bits of the next octet (RFC 7541 5.1).
-    fn integer(&mut self, prefix: u32) -> Result<usize, Unreadable> {
-        /// Larger ones count nothing that a connection has.
-        const SHIFT_MAX: u32 = 21;
-        let max = (1usize << prefix) - 1;
-        let mut number = usize::from(self.octet()?) & max;
-        if number < max {
-            return Ok(number);
-        }
-        for shift in (0..=SHIFT_MAX).step_by(7) {
-            let octet = self.octet()?;
-            number += usize::from(octet & 0x7f) << shift;
-            if octet & 0x80 == 0 {
-                return Ok(number);
-            }
-        }
-        Err(Unreadable)
-    }
-
-    fn octet(&mut self) -> Result<u8, Unreadable> {
-        let (&octet, rest) = self.0.split_first().ok_or(Unreadable)?;
-        self.0 = rest;
-        Ok(octet)
-    }
-
-    /// A string as it stands there, and whether it is in the Huffman code.
-    fn raw_string(&mut self) -> Result<(&'a [u8], bool), Unreadable> {
-        let coded = self.0.first().is_some_and(|octet| octet & 0x80 != 0);
-        let length = self.integer(7)?;
-        let (octets, rest) = self.0.split_at_checked(length).ok_or(Unreadable)?;
-        self.0 = rest;
-        Ok((octets, coded))
-    }
-
-    /// A string; one in the Huffman code is decoded into `text`.
-    fn string<'b>(&mut self, text: &'b mut Vec<u8>) -> Result<&'b [u8], Unreadable>
-    where
-        'a: 'b,
-    {
-        match self.raw_string()? {
-            (octets, false) => Ok(octets),
-            (octets, true) => huffman::decode(octets, text).map(|()| &text[..]).ok_or(Unreadable),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! A connection of DNS over HTTPS: HTTP/2 over TLS.
+//! A connection of DNS over HTTPS: HTTP/2 over TLS. What HTTP/3 has in common with it is here, too.
 
-mod fields;
+pub(super) mod fields;
 mod frames;
 mod huffman;
-mod request;
+pub(super) mod literals;
+pub(super) mod request;
 mod session;
-mod streams;
+pub(super) mod streams;
 
 use engine::connections::Breakdown;
 

@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::frames::{self, Kind, flag};
+use super::literals::write_integer;
 
 /// How a query is put into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +24,9 @@ pub enum Method {
 /// What is asked for by HTTPS.
 #[derive(Clone, Debug)]
 pub struct Https {
-    pub(super) method: Method,
-    authority: String,
-    path: String,
+    pub(in crate::transport::stream) method: Method,
+    pub(in crate::transport::stream) authority: String,
+    pub(in crate::transport::stream) path: String,
     forms: Arc<[Form; 3]>,
 }
 
@@ -130,8 +131,14 @@ impl Https {
         }];
         output.extend_from_slice(&form.before);
         match self.method {
-            Method::Get => self.write_path(query, output),
-            Method::Post => write_length(query.len(), output),
+            Method::Get => {
+                output.push(index::PATH);
+                self.write_path(query, output);
+            }
+            Method::Post => {
+                write_integer(index::CONTENT_LENGTH.into(), 4, 0, output);
+                write_length(query.len(), output);
+            }
         }
         output.extend_from_slice(&form.after);
         frames::finish(header, output);
@@ -143,15 +150,16 @@ impl Https {
 
     /// The ID that a query with this one leaves with. GET says the ID 0, so that answers of caches serve
     /// everybody (RFC 8484 4.1).
-    pub(super) fn sent_id(&self, id: [u8; 2]) -> [u8; 2] {
+    pub(in crate::transport::stream) fn sent_id(&self, id: [u8; 2]) -> [u8; 2] {
         match self.method {
             Method::Get => [0; 2],
             Method::Post => id,
         }
     }
 
-    /// The path of a query with the ID 0 (RFC 8484 4.1.1).
-    fn write_path(&self, query: &[u8], output: &mut Vec<u8>) {
+    /// Appends the path of a query with the ID 0 (RFC 8484 4.1.1), as a string that is not in the Huffman
+    /// code.
+    pub(in crate::transport::stream) fn write_path(&self, query: &[u8], output: &mut Vec<u8>) {
         const VARIABLE: &str = "?dns=";
         let query = query.get(2..).unwrap_or_default();
         // The ID of two octets, and what follows: their bits do not meet in one character if three go first.
@@ -159,7 +167,6 @@ impl Https {
         let tail = query.get(1..).unwrap_or_default();
         let length =
             self.path.len() + VARIABLE.len() + base64::encoded_len(3 + tail.len(), false).unwrap_or(0);
-        output.push(index::PATH);
         write_integer(length, 7, 0, output);
         output.extend_from_slice(self.path.as_bytes());
         output.extend_from_slice(VARIABLE.as_bytes());
@@ -204,27 +211,12 @@ impl Form {
     }
 }
 
-fn write_length(length: usize, output: &mut Vec<u8>) {
-    write_integer(index::CONTENT_LENGTH.into(), 4, 0, output);
+/// The length of a query in digits, as a string.
+pub(in crate::transport::stream) fn write_length(length: usize, output: &mut Vec<u8>) {
     let digits = [10_000, 1000, 100, 10, 1].map(|unit| b'0' + (length / unit % 10) as u8);
     let leading = digits.iter().take_while(|&&digit| digit == b'0').count().min(digits.len() - 1);
     output.push((digits.len() - leading) as u8);
     output.extend_from_slice(&digits[leading..]);
-}
-
-/// An integer whose first bits are in an octet with others (RFC 7541 5.1).
-fn write_integer(number: usize, prefix: u32, others: u8, output: &mut Vec<u8>) {
-    let max = (1 << prefix) - 1;
-    if number < max {
-        return output.push(others | number as u8);
-    }
-    output.push(others | max as u8);
-    let mut rest = number - max;
-    while rest >= 0x80 {
-        output.push(0x80 | (rest & 0x7f) as u8);
-        rest >>= 7;
-    }
-    output.push(rest as u8);
 }
 
 #[cfg(test)]
@@ -282,7 +274,7 @@ mod tests {
         for (length, digits) in [(0, &b"0"[..]), (7, b"7"), (40, b"40"), (4096, b"4096")] {
             let mut output = Vec::new();
             write_length(length, &mut output);
-            assert_eq!(output, [&[0x0f, 0x0d, digits.len() as u8], digits].concat());
+            assert_eq!(output, [&[digits.len() as u8], digits].concat());
         }
     }
 

@@ -3,7 +3,7 @@
 
 use engine::connections::Breakdown;
 
-use super::fields::{Decoder, Field};
+use super::fields::Decoder;
 use super::frames::{self, CANCEL, Frame, Frames, Kind, TooLong, code_name, flag, setting};
 use super::request::{Https, Method, Writing};
 use super::streams::{Response, Stream, Streams};
@@ -22,8 +22,6 @@ pub struct Session {
     /// Header fields that are not complete yet.
     block: Option<Block>,
     streams: Streams,
-    /// The identifier of the next stream.
-    next: u32,
     /// How many streams the server allows at a time.
     streams_max: usize,
     /// How many octets of bodies it takes now, of all streams and of a new one.
@@ -62,16 +60,14 @@ const OWN_STREAM_WINDOW: u32 = 1 << 20;
 const OWN_WINDOW_LOW: u32 = 1 << 30;
 /// So many streams every server should allow (RFC 9113 6.5.2); taken until it says its number.
 const STREAMS_UNTOLD: usize = 100;
+/// Identifiers of streams count up by two, from 1, and have 31 bits (RFC 9113 5.1.1).
+const STREAMS_EVER: u64 = 1 << 30;
 /// No two queries in flight on a connection have the same ID.
 const STREAMS_MAX: usize = 1 << 16;
 /// A table of header fields as everybody has it at first (RFC 9113 6.5.2).
 const TABLE_OCTETS: u32 = 4096;
 /// The longest header fields that are read.
 const FIELDS_OCTETS_MAX: usize = 1 << 16;
-/// The longest message of DNS.
-const MESSAGE_OCTETS_MAX: usize = 65_535;
-/// The shortest one: its header.
-const MESSAGE_OCTETS_MIN: usize = 12;
 
 impl From<TooLong> for End {
     fn from(_: TooLong) -> Self {
@@ -109,7 +105,6 @@ impl Session {
             decoder: Decoder::default(),
             block: None,
             streams: Streams::default(),
-            next: 1,
             streams_max: STREAMS_UNTOLD,
             window: WINDOW.into(),
             stream_window: WINDOW.into(),
@@ -130,7 +125,7 @@ impl Session {
 
     /// Whether it will take no more queries.
     pub fn is_leaving(&self) -> bool {
-        self.leaving || self.next > WINDOW_MAX
+        self.leaving || self.streams.next() >= STREAMS_EVER
     }
 
     /// Whether the server said that it would take no more queries.
@@ -145,11 +140,8 @@ impl Session {
 
     /// Appends a query, where there is room, that is at this place among those of its client.
     pub fn push(&mut self, query: &[u8], (place, now_ns): (u64, u64), output: &mut Vec<u8>) {
-        let stream = self.next;
-        self.next += 2;
-        let id = query.first_chunk().copied().unwrap_or_default();
-        let response = Response::Awaited;
-        self.streams.push(stream, Stream { place, left_ns: now_ns, id, response, body: Vec::new() });
+        let stream = identifier(self.streams.next());
+        self.streams.push(Stream::new(query, (place, now_ns), ()));
         self.https.write((stream, query), &mut self.writing, output);
         if self.https.method == Method::Get {
             return;
@@ -190,9 +182,12 @@ impl Session {
     pub fn expire(&mut self, now_ns: u64) -> u64 {
         let Some(instant_ns) = now_ns.checked_sub(self.timeout_ns) else { return 0 };
         let mut unanswered = 0;
-        while let Some((identifier, stream)) = self.streams.take_before(instant_ns) {
+        while let Some((number, stream)) = self.streams.oldest()
+            && stream.left_ns < instant_ns
+        {
             unanswered += u64::from(stream.response != Response::Unwanted);
-            self.cancel(identifier);
+            self.streams.take(number);
+            self.cancel(identifier(number));
         }
         unanswered
     }
@@ -242,9 +237,10 @@ impl Session {
         }
     }
 
-    /// Whether the Tester has opened this stream.
-    fn has_opened(&self, identifier: u32) -> bool {
-        identifier % 2 == 1 && identifier < self.next
+    /// The number of a stream that the Tester has opened.
+    fn opened(&self, identifier: u32) -> Result<u64, End> {
+        let number = u64::from(identifier / 2);
+        if identifier % 2 == 1 && number < self.streams.next() { Ok(number) } else { Err(broken()) }
     }
 
     fn take_data(
@@ -253,30 +249,15 @@ impl Session {
         frame: &Frame<'_>,
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<(), End> {
-        let content = frame.content().filter(|_| self.has_opened(frame.stream)).ok_or_else(broken)?;
+        let (number, content) = (self.opened(frame.stream)?, frame.content().ok_or_else(broken)?);
         self.credit(frame.payload.len() as u32);
-        let ends = frame.has(flag::END_STREAM);
-        let Some(stream) = self.streams.get(frame.stream) else { return Ok(()) };
-        match stream.response {
-            Response::Unwanted => {}
-            Response::Awaited => lose(stream, "no header fields", tell),
-            Response::Begun if stream.body.len() + content.len() > MESSAGE_OCTETS_MAX => {
-                lose(stream, "longer than 65,535 octets", tell);
-                if !ends {
-                    self.streams.take(frame.stream);
-                    self.cancel(frame.stream);
-                }
-            }
-            Response::Begun if !ends => stream.body.extend_from_slice(content),
-            Response::Begun if stream.body.is_empty() => self.answer(at_ns, (frame.stream, content), tell),
-            Response::Begun => {
-                stream.body.extend_from_slice(content);
-                let body = std::mem::take(&mut stream.body);
-                self.answer(at_ns, (frame.stream, &body), tell);
-            }
-        }
-        if ends {
-            self.streams.take(frame.stream);
+        let Some(stream) = self.streams.get(number) else { return Ok(()) };
+        if frame.has(flag::END_STREAM) {
+            stream.finish(content, (&self.https, at_ns), tell);
+            self.streams.take(number);
+        } else if stream.take_content(content, tell).is_err() {
+            self.streams.take(number);
+            self.cancel(frame.stream);
         }
         Ok(())
     }
@@ -290,24 +271,6 @@ impl Session {
         }
     }
 
-    /// Takes the whole body of a response.
-    fn answer(&mut self, at_ns: u64, (identifier, body): (u32, &[u8]), tell: &mut dyn FnMut(News<'_>)) {
-        let Some(stream) = self.streams.get(identifier) else { return };
-        let id = self.https.sent_id(stream.id);
-        if body.len() < MESSAGE_OCTETS_MIN {
-            return lose(stream, "no message", tell);
-        }
-        if body[..2] != id {
-            return lose(stream, "another ID", tell);
-        }
-        if id == stream.id {
-            return tell(News::Message(at_ns, body));
-        }
-        let mut message = body.to_vec();
-        message[..2].copy_from_slice(&stream.id);
-        tell(News::Message(at_ns, &message));
-    }
-
     /// Takes HEADERS or CONTINUATION.
     fn take_fields(
         &mut self,
@@ -317,10 +280,10 @@ impl Session {
     ) -> Result<(), End> {
         let begins = frame.kind == Kind::HEADERS;
         let content = if begins { frame.content() } else { Some(frame.payload) };
-        let content = content.filter(|_| self.has_opened(frame.stream)).ok_or_else(broken)?;
+        let (number, content) = (self.opened(frame.stream)?, content.ok_or_else(broken)?);
         let complete = frame.has(flag::END_HEADERS);
         if begins && complete {
-            return self.take_response(at_ns, (frame.stream, frame.has(flag::END_STREAM)), content, tell);
+            return self.take_response(at_ns, (number, frame.has(flag::END_STREAM)), content, tell);
         }
         let mut block = if begins {
             Block { stream: frame.stream, ends: frame.has(flag::END_STREAM), octets: Vec::new() }
@@ -332,7 +295,7 @@ impl Session {
         }
         block.octets.extend_from_slice(content);
         if complete {
-            return self.take_response(at_ns, (block.stream, block.ends), &block.octets, tell);
+            return self.take_response(at_ns, (number, block.ends), &block.octets, tell);
         }
         self.block = Some(block);
         Ok(())
@@ -342,53 +305,25 @@ impl Session {
     fn take_response(
         &mut self,
         at_ns: u64,
-        (identifier, ends): (u32, bool),
+        (number, ends): (u64, bool),
         block: &[u8],
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<(), End> {
-        let (mut status, mut is_dns) = (0, false);
-        let read = self.decoder.read(block, &mut |field| match field {
-            Field::Status(number) => status = number,
-            Field::ContentType { is_dns: so } => is_dns = so,
-            Field::Other => {}
-        });
-        read.map_err(|_| broken())?;
-        let Some(stream) = self.streams.get(identifier) else { return Ok(()) };
-        match stream.response {
-            Response::Unwanted => {}
-            // An interim response (RFC 9110 15.2).
-            Response::Awaited if status / 100 == 1 && !ends => {}
-            Response::Awaited if status == 0 => lose(stream, "no status", tell),
-            Response::Awaited if status != 200 => {
-                stream.response = Response::Unwanted;
-                tell(News::Refused(format!("status {status}")));
-                tell(News::Lost(stream.place, Breakdown::HttpStatus));
-            }
-            Response::Awaited if !is_dns => lose(stream, "no application/dns-message", tell),
-            Response::Awaited if !ends => stream.response = Response::Begun,
-            Response::Awaited => lose(stream, "no message", tell),
-            Response::Begun => {
-                let body = std::mem::take(&mut stream.body);
-                self.answer(at_ns, (identifier, &body), tell);
-                if let Some(stream) = self.streams.get(identifier).filter(|_| !ends) {
-                    // More than one section of trailers breaks the protocol; the answer has come.
-                    stream.response = Response::Unwanted;
-                }
-            }
-        }
+        let head = self.decoder.head(block).map_err(|_| broken())?;
+        let Some(stream) = self.streams.get(number) else { return Ok(()) };
+        stream.take_fields(head, (&self.https, at_ns), tell);
         if ends {
-            self.streams.take(identifier);
+            stream.finish(&[], (&self.https, at_ns), tell);
+            self.streams.take(number);
         }
         Ok(())
     }
 
     fn take_reset(&mut self, frame: &Frame<'_>, tell: &mut dyn FnMut(News<'_>)) -> Result<(), End> {
         let code = frame.payload.try_into().map(u32::from_be_bytes).map_err(|_| broken())?;
-        if !self.has_opened(frame.stream) {
-            return Err(broken());
-        }
+        let number = self.opened(frame.stream)?;
         self.held.take_if(|held| held.stream == frame.stream);
-        let Some(stream) = self.streams.take(frame.stream) else { return Ok(()) };
+        let Some(stream) = self.streams.take(number) else { return Ok(()) };
         if stream.response != Response::Unwanted {
             tell(News::Refused(format!("RST_STREAM {}", code_name(code))));
             tell(News::Lost(stream.place, Breakdown::StreamReset));
@@ -446,7 +381,7 @@ impl Session {
         self.leaving = true;
         tell(News::Refused(format!("GOAWAY {}", code_name(u32::from_be_bytes(code)))));
         self.held.take_if(|held| held.stream > last);
-        while let Some(stream) = self.streams.take_above(last) {
+        for stream in self.streams.take_from(u64::from(last.div_ceil(2))) {
             if stream.response != Response::Unwanted {
                 tell(News::Lost(stream.place, Breakdown::GoAway));
             }
@@ -474,11 +409,9 @@ impl Session {
     }
 }
 
-/// The response is no answer.
-fn lose(stream: &mut Stream, why: &str, tell: &mut dyn FnMut(News<'_>)) {
-    stream.response = Response::Unwanted;
-    tell(News::Refused(why.to_owned()));
-    tell(News::Lost(stream.place, Breakdown::HttpMalformed));
+/// The identifier of the stream with this number.
+fn identifier(number: u64) -> u32 {
+    (2 * number + 1) as u32
 }
 
 #[cfg(test)]

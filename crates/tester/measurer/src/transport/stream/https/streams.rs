@@ -1,10 +1,16 @@
-//! The streams of a connection that are not over yet.
+//! The streams of a connection that are not over yet, and how their responses become answers.
 
 use std::collections::VecDeque;
 
+use engine::connections::Breakdown;
+
+use super::fields::Head;
+use super::request::Https;
+use crate::transport::stream::link::News;
+
 /// A stream: one query and its response.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(in crate::transport::stream) struct Stream<F = ()> {
     /// The place of the query among those of its client.
     pub place: u64,
     /// When it left, in ns.
@@ -14,80 +20,183 @@ pub(super) struct Stream {
     pub response: Response,
     /// What has come of the body, if it comes in parts.
     pub body: Vec<u8>,
+    /// How far its frames are, where they are its own.
+    pub frames: F,
 }
 
 /// How far the response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Response {
+pub(in crate::transport::stream) enum Response {
     /// Nothing has come.
     Awaited,
     /// Its header fields came; the message follows.
     Begun,
-    /// It is no answer, and the query is lost; the rest of it is not read.
+    /// The answer has come, or this is none and the query is lost; the rest of it is not read.
     Unwanted,
 }
 
-/// The streams in the order of their identifiers, which are odd and count up.
-#[derive(Debug, Default)]
-pub(super) struct Streams {
-    ring: VecDeque<Option<Stream>>,
-    /// The identifier of the first one in the ring.
-    first: u32,
+/// A response with a message that no message of DNS is as long as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::transport::stream) struct Endless;
+
+/// The longest message of DNS.
+pub(in crate::transport::stream) const MESSAGE_OCTETS_MAX: usize = 65_535;
+/// The shortest one: its header.
+const MESSAGE_OCTETS_MIN: usize = 12;
+
+impl<F> Stream<F> {
+    /// That of a query that leaves.
+    pub fn new(query: &[u8], (place, left_ns): (u64, u64), frames: F) -> Self {
+        let id = query.first_chunk().copied().unwrap_or_default();
+        Self { place, left_ns, id, response: Response::Awaited, body: Vec::new(), frames }
+    }
+
+    /// Takes all header fields of a response; those after its body are its end.
+    pub fn take_fields(&mut self, head: Head, (https, at_ns): (&Https, u64), tell: &mut dyn FnMut(News<'_>)) {
+        match self.response {
+            Response::Unwanted => {}
+            // An interim response (RFC 9110 15.2).
+            Response::Awaited if head.status / 100 == 1 => {}
+            Response::Awaited if head.status == 0 => self.lose("no status", tell),
+            Response::Awaited if head.status != 200 => {
+                self.response = Response::Unwanted;
+                tell(News::Refused(format!("status {}", head.status)));
+                tell(News::Lost(self.place, Breakdown::HttpStatus));
+            }
+            Response::Awaited if !head.is_dns => self.lose("no application/dns-message", tell),
+            Response::Awaited => self.response = Response::Begun,
+            Response::Begun => self.finish(&[], (https, at_ns), tell),
+        }
+    }
+
+    /// Takes octets of the body, with more to come.
+    ///
+    /// # Errors
+    /// They are too many; the query is lost.
+    pub fn take_content(&mut self, octets: &[u8], tell: &mut dyn FnMut(News<'_>)) -> Result<(), Endless> {
+        match self.response {
+            Response::Unwanted => {}
+            Response::Awaited => self.lose("no header fields", tell),
+            Response::Begun if self.body.len() + octets.len() > MESSAGE_OCTETS_MAX => {
+                self.lose("longer than 65,535 octets", tell);
+                return Err(Endless);
+            }
+            Response::Begun => self.body.extend_from_slice(octets),
+        }
+        Ok(())
+    }
+
+    /// Takes the last octets of the body.
+    pub fn finish(&mut self, octets: &[u8], (https, at_ns): (&Https, u64), tell: &mut dyn FnMut(News<'_>)) {
+        let before = std::mem::take(&mut self.body);
+        match self.response {
+            Response::Unwanted => {}
+            Response::Awaited => self.lose("no header fields", tell),
+            Response::Begun if before.len() + octets.len() > MESSAGE_OCTETS_MAX => {
+                self.lose("longer than 65,535 octets", tell);
+            }
+            Response::Begun if before.is_empty() => self.answer(octets, (https, at_ns), tell),
+            Response::Begun => self.answer(&[&before, octets].concat(), (https, at_ns), tell),
+        }
+    }
+
+    /// Takes the whole body of a response.
+    fn answer(&mut self, body: &[u8], (https, at_ns): (&Https, u64), tell: &mut dyn FnMut(News<'_>)) {
+        let id = https.sent_id(self.id);
+        if body.len() < MESSAGE_OCTETS_MIN {
+            return self.lose("no message", tell);
+        }
+        if body[..2] != id {
+            return self.lose("another ID", tell);
+        }
+        self.response = Response::Unwanted;
+        if id == self.id {
+            return tell(News::Message(at_ns, body));
+        }
+        let mut message = body.to_vec();
+        message[..2].copy_from_slice(&self.id);
+        tell(News::Message(at_ns, &message));
+    }
+
+    /// The response is no answer.
+    fn lose(&mut self, why: &str, tell: &mut dyn FnMut(News<'_>)) {
+        self.response = Response::Unwanted;
+        tell(News::Refused(why.to_owned()));
+        tell(News::Lost(self.place, Breakdown::HttpMalformed));
+    }
+}
+
+/// The streams in the order in which they were opened: by their numbers, from 0.
+#[derive(Debug)]
+pub(in crate::transport::stream) struct Streams<F = ()> {
+    ring: VecDeque<Option<Stream<F>>>,
+    /// The number of the first one in the ring.
+    first: u64,
     open: usize,
 }
 
-impl Streams {
+impl<F> Default for Streams<F> {
+    fn default() -> Self {
+        Self { ring: VecDeque::new(), first: 0, open: 0 }
+    }
+}
+
+impl<F> Streams<F> {
     /// How many there are.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// Adds one; each has a higher identifier by two than the one before.
-    pub fn push(&mut self, identifier: u32, stream: Stream) {
-        if self.ring.is_empty() {
-            self.first = identifier;
-        }
+    /// The number of the next one.
+    pub fn next(&self) -> u64 {
+        self.first + self.ring.len() as u64
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, stream: Stream<F>) {
         self.ring.push_back(Some(stream));
         self.open += 1;
     }
 
-    fn place(&self, identifier: u32) -> Option<usize> {
-        let distance = identifier.checked_sub(self.first)?;
-        (distance % 2 == 0).then_some(distance as usize / 2)
+    fn place(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
     /// The stream, if it is not over.
-    pub fn get(&mut self, identifier: u32) -> Option<&mut Stream> {
-        let place = self.place(identifier)?;
+    pub fn get(&mut self, number: u64) -> Option<&mut Stream<F>> {
+        let place = self.place(number)?;
         self.ring.get_mut(place)?.as_mut()
     }
 
     /// Ends the stream.
-    pub fn take(&mut self, identifier: u32) -> Option<Stream> {
-        let place = self.place(identifier)?;
+    pub fn take(&mut self, number: u64) -> Option<Stream<F>> {
+        let place = self.place(number)?;
         let stream = self.ring.get_mut(place)?.take()?;
         self.open -= 1;
-        while let Some(None) = self.ring.front() {
-            self.ring.pop_front();
-            self.first += 2;
-        }
+        self.forget_ended();
         Some(stream)
     }
 
-    /// Ends the oldest stream, if it left before this instant; returns its identifier, too.
-    pub fn take_before(&mut self, instant_ns: u64) -> Option<(u32, Stream)> {
-        let oldest = self.ring.front()?.as_ref()?;
-        let identifier = self.first;
-        (oldest.left_ns < instant_ns).then(|| self.take(identifier).map(|stream| (identifier, stream)))?
+    /// The oldest stream, by its number.
+    pub fn oldest(&self) -> Option<(u64, &Stream<F>)> {
+        self.ring.front()?.as_ref().map(|stream| (self.first, stream))
     }
 
-    /// Ends a stream with a higher identifier than this one, if there is any.
-    pub fn take_above(&mut self, identifier: u32) -> Option<Stream> {
-        while let Some(None) = self.ring.back() {
-            self.ring.pop_back();
+    /// Ends the streams from this number on, the last one first.
+    pub fn take_from(&mut self, number: u64) -> Vec<Stream<F>> {
+        let place = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let from = place.min(self.ring.len());
+        let taken: Vec<_> = self.ring.range_mut(from..).rev().filter_map(Option::take).collect();
+        self.open -= taken.len();
+        self.forget_ended();
+        taken
+    }
+
+    fn forget_ended(&mut self) {
+        while let Some(None) = self.ring.front() {
+            self.ring.pop_front();
+            self.first += 1;
         }
-        let last = self.first + 2 * (self.ring.len().checked_sub(1)? as u32);
-        (last > identifier).then(|| self.take(last))?
     }
 }
 
@@ -97,40 +206,37 @@ mod tests {
 
     fn streams(count: u64) -> Streams {
         let mut streams = Streams::default();
-        for place in 0..count {
-            let (left_ns, id, response) = (100 + place, [0; 2], Response::Awaited);
-            let stream = Stream { place, left_ns, id, response, body: Vec::new() };
-            streams.push(2 * place as u32 + 1, stream);
-        }
+        (0..count).for_each(|place| streams.push(Stream::new(&[], (place, 100 + place), ())));
         streams
     }
 
     #[test]
     fn streams_end_in_any_order() {
         let mut streams = streams(5);
-        for (identifier, place) in [(5, 2), (1, 0), (9, 4), (3, 1)] {
-            assert_eq!(streams.take(identifier).unwrap().place, place);
-            assert!(streams.take(identifier).is_none() && streams.get(identifier).is_none());
+        for number in [2, 0, 4, 1] {
+            assert_eq!(streams.take(number).unwrap().place, number);
+            assert!(streams.take(number).is_none() && streams.get(number).is_none());
         }
-        assert_eq!((streams.open(), streams.first), (1, 7));
-        assert!(streams.get(8).is_none() && streams.get(11).is_none() && streams.get(0).is_none());
-        assert_eq!(streams.take(7).unwrap().place, 3);
+        assert_eq!((streams.open(), streams.first, streams.next()), (1, 3, 5));
+        assert!(streams.get(5).is_none() && streams.get(0).is_none());
+        assert_eq!(streams.take(3).unwrap().place, 3);
         assert_eq!((streams.open(), streams.ring.len()), (0, 0));
-        let stream =
-            Stream { place: 5, left_ns: 0, id: [0; 2], response: Response::Awaited, body: Vec::new() };
-        streams.push(11, stream);
-        assert_eq!(streams.get(11).unwrap().place, 5);
+        streams.push(Stream::new(&[], (5, 0), ()));
+        assert_eq!(streams.get(5).unwrap().place, 5);
     }
 
     #[test]
-    fn old_ones_and_those_above_are_found() {
+    fn old_ones_and_those_from_a_number_on_are_found() {
         let mut streams = streams(5);
-        let old: Vec<_> = std::iter::from_fn(|| streams.take_before(102)).map(|(id, _)| id).collect();
-        assert_eq!(old, [1, 3]);
-        streams.take(7);
-        let above: Vec<_> = std::iter::from_fn(|| streams.take_above(5)).map(|one| one.place).collect();
-        assert_eq!((above, streams.open()), (vec![4], 1));
-        assert_eq!(streams.take_above(0).unwrap().place, 2);
-        assert!(streams.take_above(0).is_none());
+        assert_eq!(streams.oldest().map(|(number, stream)| (number, stream.left_ns)), Some((0, 100)));
+        streams.take(3);
+        let from = |streams: &mut Streams, number| {
+            streams.take_from(number).iter().map(|one| one.place).collect::<Vec<_>>()
+        };
+        assert_eq!((from(&mut streams, 3), streams.open(), streams.next()), (vec![4], 3, 5));
+        streams.push(Stream::new(&[], (5, 0), ()));
+        assert_eq!((from(&mut streams, 9), from(&mut streams, 5)), (vec![], vec![5]));
+        assert_eq!((from(&mut streams, 0), from(&mut streams, 0)), (vec![2, 1, 0], vec![]));
+        assert!(streams.oldest().is_none() && streams.next() == 6);
     }
 }

@@ -65,7 +65,8 @@ impl StreamTransport {
         let name = self.config.streams.tls.as_ref().map(|tls| &tls.name);
         if let Security::Quic(quic) = &self.clients[client].security {
             let name = name.map_or("".into(), ServerName::to_str);
-            let way = Way { server, name: &name, source, timeout_ns: self.config.timeout_ns };
+            let (timeout_ns, https) = (self.config.timeout_ns, self.config.streams.https.as_ref());
+            let way = Way { server, name: &name, source, timeout_ns, https };
             let link = QuicLink::open(quic, &way, &mut self.scratch, (waiting, now_ns))?;
             return Ok(Link::Quic(Box::new(link)));
         }

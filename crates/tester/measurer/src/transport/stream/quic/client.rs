@@ -29,13 +29,15 @@ pub(in crate::transport::stream) struct QuicClient {
 }
 
 impl QuicClient {
-    /// Prepares the connections of a client. Where it may resume sessions, its verifier must be `checked`.
+    /// Prepares the connections of a client. Where it may resume sessions, its verifier must be `checked`. A
+    /// server may open so many streams at a time, in which it alone speaks.
     ///
     /// # Errors
     /// The provider of cryptography has no cipher for the first packets.
     pub fn new(
         tls: Arc<rustls::ClientConfig>,
         checked: Option<Arc<Checked>>,
+        incoming_streams: u32,
     ) -> Result<Self, NoInitialCipherSuite> {
         let mut endpoint = EndpointConfig::default();
         // A socket for each connection tells whose packets these are: identifiers would only cost octets.
@@ -43,7 +45,7 @@ impl QuicClient {
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_bidi_streams(VarInt::from_u32(0))
-            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .max_concurrent_uni_streams(incoming_streams.into())
             // The server's limit holds; `--connection-idle` is the client's.
             .max_idle_timeout(None)
             .stream_receive_window(VarInt::from_u32(u32::from(u16::MAX) + LENGTH as u32))

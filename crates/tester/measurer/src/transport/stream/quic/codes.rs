@@ -30,9 +30,13 @@ pub(super) fn name(code: VarInt) -> String {
 
 /// Why a connection that was ready, or was not yet, is over. The texts that a server sends along are left
 /// out: they may say anything.
-pub(super) fn end(error: &ConnectionError, ready: bool) -> End {
+pub(super) fn end(
+    error: &ConnectionError,
+    ready: bool,
+    (no_error, name): (VarInt, &dyn Fn(VarInt) -> String),
+) -> End {
     let (why, reason) = match error {
-        ConnectionError::ApplicationClosed(close) if close.error_code == NO_ERROR => {
+        ConnectionError::ApplicationClosed(close) if close.error_code == no_error => {
             (Breakdown::Closed, name(close.error_code))
         }
         ConnectionError::ApplicationClosed(close) => (Breakdown::Reset, name(close.error_code)),
@@ -77,7 +81,7 @@ mod tests {
     use super::*;
 
     fn ended(error: &ConnectionError, ready: bool) -> (Breakdown, String) {
-        let End { why, reason } = end(error, ready);
+        let End { why, reason } = end(error, ready, (NO_ERROR, &name));
         (why, reason.unwrap_or_default())
     }
 

@@ -1,4 +1,4 @@
-//! A connection over QUIC. Each query has its stream, which ends with it (RFC 9250 4.2).
+//! A connection over QUIC. Each query has its stream, which ends with it (RFC 9250 4.2, RFC 9114 4.1).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -6,18 +6,18 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use engine::connections::Breakdown;
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, ReadError, StreamEvent, StreamId,
-    VarInt,
+    Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, ReadError,
+    StreamEvent, StreamId, VarInt,
 };
 use sys::clock;
 use sys::poll::Interest;
 use sys::udp::UdpSocket;
 
-use super::answers::{Asked, Progress, Violation};
 use super::client::QuicClient;
 use super::codes;
+use super::dialect::{Dialect, Violation};
 use super::io::{self, Clock, Room};
-use crate::transport::stream::framing;
+use crate::transport::stream::https::Https;
 use crate::transport::stream::link::{End, Leaving, News, Scratch, Waiting};
 use crate::transport::stream::octets::unconnected;
 
@@ -35,6 +35,8 @@ pub(in crate::transport::stream) struct Way<'a> {
     pub name: &'a str,
     pub source: Option<IpAddr>,
     pub timeout_ns: u64,
+    /// What is asked for by HTTP/3; `None`: DNS over QUIC.
+    pub https: Option<&'a Https>,
 }
 
 /// A connection over QUIC.
@@ -52,8 +54,10 @@ pub(in crate::transport::stream) struct QuicLink {
     checked: bool,
     /// The stream of the next query, if the server allows one.
     next: Option<StreamId>,
-    asked: Asked,
-    /// The stream of the last query, and what it did not take of it.
+    dialect: Dialect,
+    /// What is not yet said on the stream of the client's control.
+    control: &'static [u8],
+    /// A stream of the client, and what it did not take.
     unwritten: Option<(StreamId, Vec<u8>)>,
     /// Unanswered queries are taken back after so long, in ns.
     patience_ns: u64,
@@ -78,6 +82,7 @@ impl QuicLink {
         let began = endpoint.connect(room.clock.instant(now_ns), client.config.clone(), way.server, way.name);
         let (handle, connection) =
             began.map_err(|error| End { why: Breakdown::Handshake, reason: Some(error.to_string()) })?;
+        let dialect = Dialect::new(way.https);
         let mut link = Self {
             socket,
             server: way.server,
@@ -90,7 +95,8 @@ impl QuicLink {
             ready: false,
             checked: false,
             next: None,
-            asked: Asked::default(),
+            control: dialect.control(),
+            dialect,
             unwritten: None,
             patience_ns: 2 * way.timeout_ns,
             cancelled: 0,
@@ -173,14 +179,20 @@ impl QuicLink {
                         resumed: self.client.checks().is_some() && !self.checked,
                     });
                 }
-                Event::ConnectionLost { reason } => return Err(codes::end(&reason, self.ready)),
+                Event::ConnectionLost { reason } => return Err(self.ended(&reason)),
                 Event::Stream(StreamEvent::Readable { id }) => self.read(id, at_ns, opened, tell)?,
                 Event::Stream(StreamEvent::Writable { .. }) => self.write_rest(),
+                Event::Stream(StreamEvent::Stopped { id, .. }) if id.dir() == Dir::Uni => {
+                    return Err(self.refuse(self.dialect.refused_control(), at_ns));
+                }
                 // The server resets its own half, too, or answers all the same.
                 Event::Stream(StreamEvent::Stopped { id, error_code }) => self.take_back(id, error_code),
-                Event::Stream(
-                    StreamEvent::Opened { .. } | StreamEvent::Finished { .. } | StreamEvent::Available { .. },
-                )
+                Event::Stream(StreamEvent::Opened { dir }) => {
+                    while let Some(id) = self.connection.streams().accept(dir) {
+                        self.read(id, at_ns, opened, tell)?;
+                    }
+                }
+                Event::Stream(StreamEvent::Finished { .. } | StreamEvent::Available { .. })
                 | Event::HandshakeDataReady
                 | Event::DatagramReceived
                 | Event::DatagramsUnblocked => {}
@@ -202,36 +214,45 @@ impl QuicLink {
         let Ok(mut chunks) = stream.read(true) else { return Ok(()) };
         let read = loop {
             match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => match self.asked.take(id.index(), &chunk.bytes, opened) {
-                    Ok(Progress::Whole(length)) => tell(News::Message(at_ns, &opened[..length])),
-                    Ok(Progress::None) => {}
-                    Err(violation) => break Err(violation),
+                Ok(Some(chunk)) => match self.dialect.take((at_ns, id), &chunk.bytes, opened, tell) {
+                    Ok(None) => {}
+                    stop => break stop,
                 },
-                Ok(None) => break self.asked.finish(id.index()),
-                Err(ReadError::Blocked) => break Ok(()),
-                Err(ReadError::Reset(code)) => {
-                    if let Some(place) = self.asked.close(id.index()) {
-                        tell(News::Refused(codes::name(code)));
-                        tell(News::Lost(place, Breakdown::StreamReset));
-                    }
-                    break Ok(());
-                }
+                Ok(None) => break self.dialect.finish((at_ns, id), tell).map(|()| None),
+                Err(ReadError::Blocked) => break Ok(None),
+                Err(ReadError::Reset(code)) => break self.dialect.reset(id, code, tell).map(|()| None),
             }
         };
         // All that there is to send is sent after each turn.
         let _ = chunks.finalize();
-        read.map_err(|violation| self.refuse(violation, at_ns))
+        if let Some(code) = read.map_err(|violation| self.refuse(violation, at_ns))? {
+            self.stop(id, code);
+        }
+        Ok(())
     }
 
-    /// Ends a connection whose server broke the rules (RFC 9250 4.3.3).
+    /// Ends a connection whose server broke the rules.
     fn refuse(&mut self, violation: Violation, at_ns: u64) -> End {
-        self.connection.close(self.clock.instant(at_ns), codes::PROTOCOL_ERROR, Bytes::new());
-        End { why: Breakdown::Reset, reason: Some(violation.to_owned()) }
+        self.connection.close(self.clock.instant(at_ns), violation.code, Bytes::new());
+        End { why: Breakdown::Reset, reason: Some(violation.reason) }
+    }
+
+    /// The connection is over. A server that said that it would go has not closed it by surprise.
+    fn ended(&self, reason: &ConnectionError) -> End {
+        let name = |code| self.dialect.name(code);
+        let end = codes::end(reason, self.ready, (self.dialect.no_error(), &name));
+        let closed = matches!(end.why, Breakdown::Closed | Breakdown::Reset);
+        if closed && self.dialect.is_leaving() { Breakdown::GoAway.into() } else { end }
+    }
+
+    /// Whether it will take no more queries.
+    pub fn is_leaving(&self) -> bool {
+        self.dialect.is_leaving()
     }
 
     /// Whether it takes a query now.
     pub fn has_room(&self) -> bool {
-        self.next.is_some() && self.unwritten.is_none()
+        self.next.is_some() && self.unwritten.is_none() && !self.dialect.is_leaving()
     }
 
     /// Whether the client's next query needs another connection.
@@ -245,10 +266,7 @@ impl QuicLink {
             return;
         };
         let frame = &mut scratch.quic().frame;
-        frame.clear();
-        framing::push(query.octets, frame);
-        frame[framing::LENGTH..framing::LENGTH + 2].fill(0);
-        self.asked.push(query.place, *message_id, query.now_ns);
+        self.dialect.write(query, *message_id, frame);
         // A new stream takes nothing only where the connection does not.
         let taken = self.connection.send_stream(id).write(frame).unwrap_or(0);
         if taken == frame.len() {
@@ -265,28 +283,45 @@ impl QuicLink {
         let taken = stream.write(rest).unwrap_or(0);
         rest.drain(..taken);
         if rest.is_empty() {
-            let _ = stream.finish();
+            if id.dir() == Dir::Bi {
+                let _ = stream.finish();
+            }
             self.unwritten = None;
         }
     }
 
     /// Opens the stream of the next query, if there may be one; nothing is sent by that.
     fn prepare_stream(&mut self) {
-        if self.ready && self.next.is_none() && self.asked.len() < STREAMS_MAX {
+        if !self.ready || self.next.is_some() {
+            return;
+        }
+        if !self.control.is_empty() {
+            let Some(id) = self.connection.streams().open(Dir::Uni) else { return };
+            let taken = self.connection.send_stream(id).write(self.control).unwrap_or(0);
+            let (_, rest) = std::mem::take(&mut self.control).split_at(taken);
+            self.unwritten = (!rest.is_empty()).then(|| (id, rest.to_vec()));
+        }
+        if self.dialect.open() < STREAMS_MAX && !self.dialect.is_leaving() {
             self.next = self.connection.streams().open(Dir::Bi);
         }
     }
 
-    /// Takes queries back that nobody waits for any more (RFC 9250 4.3.1): their streams count against the
-    /// limit of the server.
+    /// Takes queries back that nobody waits for any more (RFC 9250 4.3.1, RFC 9114 4.1.1): their streams
+    /// count against the limit of the server.
     fn cancel_overdue(&mut self, now_ns: u64) {
-        while let Some((stream, left_ns)) = self.asked.oldest()
+        while let Some((stream, left_ns)) = self.dialect.oldest()
             && left_ns + self.patience_ns <= now_ns
         {
-            let id = StreamId::new(self.connection.side(), Dir::Bi, stream);
-            let _ = self.connection.recv_stream(id).stop(codes::REQUEST_CANCELLED);
-            self.take_back(id, codes::REQUEST_CANCELLED);
-            self.asked.close(stream);
+            let code = self.dialect.forget(stream);
+            self.stop(StreamId::new(self.connection.side(), Dir::Bi, stream), code);
+        }
+    }
+
+    /// Leaves a stream.
+    fn stop(&mut self, id: StreamId, code: VarInt) {
+        let _ = self.connection.recv_stream(id).stop(code);
+        if id.dir() == Dir::Bi {
+            self.take_back(id, code);
             self.cancelled += 1;
         }
     }
@@ -334,7 +369,7 @@ impl QuicLink {
     /// When it is to be driven though nothing arrives, in ns.
     pub fn alarm_ns(&mut self) -> Option<u64> {
         let library_ns = self.connection.poll_timeout().map(|at| self.clock.ns(at));
-        let cancel_ns = self.asked.oldest().map(|(_, left_ns)| left_ns + self.patience_ns);
+        let cancel_ns = self.dialect.oldest().map(|(_, left_ns)| left_ns + self.patience_ns);
         library_ns.into_iter().chain(cancel_ns).min()
     }
 
@@ -345,7 +380,7 @@ impl QuicLink {
 
     /// Says goodbye.
     pub fn close(&mut self, now_ns: u64, scratch: &mut Scratch) {
-        self.connection.close(self.clock.instant(now_ns), codes::NO_ERROR, Bytes::new());
+        self.connection.close(self.clock.instant(now_ns), self.dialect.no_error(), Bytes::new());
         // Nobody waits for what becomes of it.
         let _ = self.flush(now_ns, scratch);
     }

@@ -1,9 +1,10 @@
-//! DNS over dedicated QUIC connections (RFC 9250): QUIC without I/O of its own (quinn-proto), driven by the
-//! lane's thread over a socket for each connection.
+//! DNS over dedicated QUIC connections (RFC 9250) and over HTTP/3: QUIC without I/O of its own (quinn-proto),
+//! driven by the lane's thread over a socket for each connection.
 
 mod answers;
 mod client;
 mod codes;
+mod dialect;
 mod io;
 mod link;
 

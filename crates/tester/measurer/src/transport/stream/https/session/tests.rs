@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::transport::stream::https::streams::MESSAGE_OCTETS_MAX;
 
 const MS_NS: u64 = 1_000_000;
 /// `:status 200` and `content-type: application/dns-message`, for the first time.
