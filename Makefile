@@ -176,8 +176,8 @@ miri:
 
 # Each target for so long; the program in the kernel (xdp_answer) as root. Inputs that crash stay in
 # fuzz/artifacts.
-FUZZ_TARGETS ?= answer capture config control cost dns64d evidence exchange https_request https_session \
-    import lane records replay sessions xdp_answer zone
+FUZZ_TARGETS ?= answer capture config control cost dns64d evidence exchange http3_session https_request \
+    https_session import lane records replay sessions xdp_answer zone
 
 fuzz:
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || \

@@ -11,6 +11,7 @@ pub mod cost;
 pub mod dns64d;
 pub mod evidence;
 pub mod exchange;
+pub mod http3_session;
 pub mod https_request;
 pub mod https_session;
 pub mod import;

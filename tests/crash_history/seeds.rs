@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::histories::{History, Step, histories, parts};
 use crate::targets::dns64d::Operation;
 use crate::targets::{
-    answer, capture, config, control, cost, dns64d, evidence, exchange, https_request, https_session, import,
-    lane, records, replay, sessions, zone,
+    answer, capture, config, control, cost, dns64d, evidence, exchange, http3_session, https_request,
+    https_session, import, lane, records, replay, sessions, zone,
 };
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds");
@@ -81,6 +81,11 @@ fn exchange_takes_its_seeds() {
 #[test]
 fn https_request_takes_its_seeds() {
     replay_seeds("https_request", https_request::run);
+}
+
+#[test]
+fn http3_session_takes_its_seeds() {
+    replay_seeds("http3_session", http3_session::run);
 }
 
 #[test]
