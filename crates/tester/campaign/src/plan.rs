@@ -150,7 +150,7 @@ impl Plan {
         half + Duration::from_nanos(observing_ns)
     }
 
-    /// About how long `repetitions` searches take that find about `expected`, by default the half of the highest
+    /// About how long `repetitions` searches take that find about `expected`, by default half of the highest
     /// load.
     pub fn forecast(&self, repetitions: u32, expected: Option<u64>) -> Duration {
         let spec = self.search();

@@ -75,8 +75,8 @@ impl Plan {
         }
     }
 
-    /// The sockets of thread `lane` of `lanes`: an equal share, at least one; what cannot be shared equally has
-    /// the first threads.
+    /// The sockets of thread `lane` of `lanes`: an equal share, at least one; the first threads have those
+    /// that cannot be shared equally.
     pub(crate) fn sockets_of(&self, lane: usize, lanes: usize) -> Range<usize> {
         let (each, more) = (self.udp.sockets / lanes, self.udp.sockets % lanes);
         if each == 0 {

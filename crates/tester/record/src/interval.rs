@@ -46,8 +46,8 @@ pub struct RateInterval {
 }
 
 impl RateInterval {
-    /// Of the searches of a record; `None` if one of them came to its end, or if void trials ended none, and of
-    /// searches for connections.
+    /// Of the searches of a record; `None` if one of them came to its end, if void trials ended none, or if
+    /// they were for connections.
     pub fn of(results: &Results) -> Option<Self> {
         let by_voids = results.runs.iter().any(|run| run.ended_by_voids_qps.is_some());
         let by_itself = results.runs.iter().any(Run::came_to_its_end);

@@ -340,12 +340,7 @@ impl Run {
         self.complete && self.ended_by_voids().is_none()
     }
 
-    /// What its search looked for.
-    pub fn sought(&self) -> crate::Sought {
-        if self.connections.is_some() { crate::Sought::Connections } else { crate::Sought::Rate }
-    }
-
-    /// What was found, in the unit of [`Sought`](crate::Sought); 0 if no load passed.
+    /// What was found, in the unit of what its search looked for; 0 if no load passed.
     pub fn found(&self) -> u64 {
         self.connections.map_or(self.qps, |connections| connections.most)
     }

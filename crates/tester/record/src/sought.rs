@@ -1,7 +1,7 @@
 //! What a search looked for, and how its numbers are written.
 
 use crate::number::{count, plural, rate_of, real};
-use crate::{Results, Summary, Trial};
+use crate::{Results, Run, Summary, Trial};
 
 /// What a search looked for: the load of its trials (RFC 9971), all else being equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,13 @@ impl Results {
     /// Lowest and highest load that its searches may try, likewise.
     pub fn range(&self) -> [u64; 2] {
         self.settings.connections_range.unwrap_or(self.settings.rate_range_qps)
+    }
+}
+
+impl Run {
+    /// What its search looked for.
+    pub fn sought(&self) -> Sought {
+        if self.connections.is_some() { Sought::Connections } else { Sought::Rate }
     }
 }
 
@@ -103,7 +110,7 @@ impl Sought {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Connections, Kind, Run, Transport};
+    use crate::{Connections, Kind, Transport};
 
     #[test]
     fn numbers_have_the_unit_of_what_was_sought() {

@@ -4,13 +4,16 @@ use record::number::{octets, plural, rate_of};
 use record::{Outcome, Results, Summary};
 
 use super::held::held;
-use super::words::{at_ceiling, dut_name, over, spread};
 
-/// How many connections the server held, at which rate, and in how many trials.
-pub(super) fn connections_sentence(results: &Results, found: &Summary) -> String {
-    let (name, over, sought) = (dut_name(results), over(results), results.sought());
+/// How many connections the server of this name held over the transport, at which rate, and in how many
+/// trials; `spread` says how the runs differ.
+pub(super) fn connections_sentence(
+    results: &Results,
+    found: &Summary,
+    (name, over, spread): (&str, &str, &str),
+) -> String {
     let rate = rate_of(results.settings.rate_range_qps[1]);
-    let (runs, spread) = (plural(found.n, "run", "runs"), spread(found, sought));
+    let runs = plural(found.n, "run", "runs");
     if found.p1 == 0 {
         let without = results.runs.iter().filter(|run| run.complete && run.found() == 0).count();
         return format!(
@@ -18,8 +21,8 @@ pub(super) fn connections_sentence(results: &Results, found: &Summary) -> String
         );
     }
     let each = if found.n == 1 { "one run".to_owned() } else { format!("each of {runs}") };
-    let at_least = if at_ceiling(results) { "at least " } else { "" };
-    let number = sought.in_words(found.p1);
+    let at_least = if results.runs.iter().all(|run| run.at_ceiling) { "at least " } else { "" };
+    let number = results.sought().in_words(found.p1);
     let memory = memory_of_each(results).map_or_else(String::new, |each| {
         format!(" Each connection took {} of the server's memory.", octets(each))
     });
@@ -31,7 +34,8 @@ pub(super) fn connections_sentence(results: &Results, found: &Summary) -> String
 }
 
 /// The server's memory for each connection, in octets: the most of the trials that passed, as a server keeps
-/// the memory of connections that were; `None` where it is not known, and where the search looked for the rate.
+/// the memory of connections that were. `None` where it is not known, and where the search looked for the
+/// rate.
 pub(super) fn memory_of_each(results: &Results) -> Option<u64> {
     let trials = results.runs.iter().filter(|run| run.connections.is_some()).flat_map(|run| &run.trials);
     let passed = trials.filter(|trial| trial.outcome == Outcome::Pass);

@@ -1,5 +1,5 @@
-//! In which trials a load held, counted over all trials of the record, whatever the search decided. The load is
-//! what the search looked for ([`Sought`]).
+//! In which trials a load held, counted over all trials of the record, whatever the search decided. The load
+//! is what the search looked for ([`Sought`]).
 //!
 //! All sentences about a load go through [`held`], so that none contradicts a trial.
 

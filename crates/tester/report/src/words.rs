@@ -67,7 +67,7 @@ pub(crate) fn transport(transport: &Transport) -> String {
 }
 
 /// ` over DoT`; nothing where queries went in datagrams.
-pub(super) fn over(results: &Results) -> String {
+fn over(results: &Results) -> String {
     let transport = results.settings.transport.as_ref();
     transport.map(|transport| format!(" over {}", transport.protocol_in_words())).unwrap_or_default()
 }
@@ -175,7 +175,10 @@ pub fn verdict(results: &Results) -> String {
 
 fn unchecked_verdict(results: &Results) -> String {
     let mut text = match (results.found(), interval(results)) {
-        (Some(found), _) if results.sought() == Sought::Connections => connections_sentence(results, found),
+        (Some(found), _) if results.sought() == Sought::Connections => {
+            let spread = spread(found, Sought::Connections);
+            connections_sentence(results, found, (&dut_name(results), &over(results), &spread))
+        }
         (Some(summary), _) => rate_sentence(results, summary),
         (None, Some(found)) => interval_sentence(&dut_name(results), results, &found),
         (None, None) => return without_summary(results),
@@ -192,6 +195,9 @@ fn unchecked_verdict(results: &Results) -> String {
         );
     }
     match &results.bottleneck {
+        Some(found) if (results.sought(), &found.cause) == (Sought::Connections, &Cause::Connections) => {
+            text + " Beyond this number the server refused connections, ended them or left them unfinished."
+        }
         Some(found) if found.cause != Cause::Unattributed => {
             text + &format!(" What limited the {}: {}.", results.sought().noun(), found.cause)
         }
@@ -234,7 +240,7 @@ fn rate_sentence(results: &Results, summary: &Summary) -> String {
 }
 
 /// How the loads of several runs differ, in parentheses.
-pub(super) fn spread(summary: &Summary, sought: Sought) -> String {
+fn spread(summary: &Summary, sought: Sought) -> String {
     match summary.n {
         0 | 1 => String::new(),
         _ => format!(

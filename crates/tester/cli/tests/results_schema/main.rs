@@ -59,9 +59,21 @@ fn questions() -> Questions {
     }
 }
 
+/// What every summary and a search for connections have.
+fn add_connections(results: &mut Results) {
+    let summary = results.summary.as_mut().unwrap();
+    summary.stop_width_connections = Some(1);
+    summary.median_interval = Some(MedianInterval { low: 1, high: 2, confidence_pct: 95.0 });
+    results.connections = results.summary.clone();
+    results.settings.connections_range = Some([1, 2]);
+    let found = FoundConnections { ended_by_voids: Some(1), ..FoundConnections::default() };
+    results.runs[0].connections = Some(found);
+}
+
 /// A record in which every optional part is there.
 fn full() -> Results {
     let mut results: Results = serde_json::from_value(fixture("quick")).unwrap();
+    add_connections(&mut results);
     results.observed = Some(analyse(&seen::queries(), 4000, Some(2000)));
     results.settings.goals = vec![Goal::default()];
     results.settings.listen_s = Some(2.0);
@@ -73,9 +85,6 @@ fn full() -> Results {
     results.steadiness = Some(Steadiness::default());
     let selftest = results.selftest.as_mut().unwrap();
     (selftest.certificate, selftest.attempts) = (Some(CertificateUse::default()), vec![Attempt::default()]);
-    let summary = results.summary.as_mut().unwrap();
-    summary.stop_width_connections = Some(1);
-    summary.median_interval = Some(MedianInterval { low: 1, high: 2, confidence_pct: 95.0 });
     results.environment.facts.push(Fact {
         group: "a".into(),
         name: "b".into(),
@@ -89,10 +98,7 @@ fn full() -> Results {
         other_programs_pct: Some(1.0),
         ..RateInterval::default()
     });
-    results.connections = results.summary.clone();
-    results.settings.connections_range = Some([1, 2]);
     let run = &mut results.runs[0];
-    run.connections = Some(FoundConnections { ended_by_voids: Some(1), ..FoundConnections::default() });
     run.ended_by_voids_qps = Some(1);
     run.goals = vec![GoalResult { lower_qps: Some(1), upper_qps: None, ..GoalResult::default() }];
     run.trials.push(Trial {

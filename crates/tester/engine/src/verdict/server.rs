@@ -28,7 +28,7 @@ pub(super) fn standing(evidence: &Evidence<'_>, _: &Limits) -> Option<Finding> {
         };
         let failed: String = seen.failed.iter().map(said).collect();
         let text = format!(
-            "{had} of {wanted} connections stood before the first query, and the server ended {ended}{failed}"
+            "{had} of {wanted} connections were had before the first query, and the server ended {ended}{failed}"
         );
         Finding { cause: Cause::Connections, weight: Weight::Fails, text }
     })

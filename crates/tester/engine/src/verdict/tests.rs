@@ -582,7 +582,7 @@ fn connections_that_were_to_stand_fail_a_trial_whose_queries_were_all_answered()
     let refused = standing(refused, |_| ());
     assert_eq!((refused.outcome, cause(&refused)), (Outcome::Fail, Cause::Connections));
     let said = refused.cause.unwrap().evidence;
-    let expected = "at 10,000 q/s: 499 of 500 connections stood before the first query, and the server ended \
+    let expected = "at 10,000 q/s: 499 of 500 connections were had before the first query, and the server ended \
                     0; connection refused: 1";
     assert_eq!(said, expected);
     let unasked = Circumstances::default();

@@ -93,18 +93,14 @@ fn items(half: bool, runs: usize) -> Vec<Item> {
         items.push(Item { shape: Shape::Stroke, class: "half", text: "half the rate".to_owned() });
     }
     if runs > 0 {
-        items.push(Item {
-            shape: Shape::Stroke,
-            class: "muted",
-            text: "the rate found, each run".to_owned(),
-        });
+        items.push(Item { shape: Shape::Stroke, class: "muted", text: "what each run found".to_owned() });
     }
     items
 }
 
 fn spoken(half: Option<&Trial>, best: &[(usize, &Trial)]) -> String {
     let Some(trial) = half else {
-        return format!("Latency at the rate found by {} runs", count(best.len() as u64));
+        return format!("Latency at what {} runs found", count(best.len() as u64));
     };
     let times = &trial.latency_ns;
     format!(

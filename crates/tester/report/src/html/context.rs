@@ -15,6 +15,9 @@ use record::number::{count, octets, plural, rate_of, seconds, short};
 /// The certificate of RFC 8219 9.2.1.
 pub fn selftest(results: &Results) -> Markup {
     let Some(test) = &results.selftest else {
+        if results.sought() == Sought::Connections {
+            return missing("No self-test tells how many connections the Tester can hold.");
+        }
         return missing("No self-test was run: nothing shows that the Tester is not the limit.");
     };
     let entries = selftest_trials(results);

@@ -38,7 +38,7 @@ type Content = fn(&Results) -> Markup;
 
 /// The sections: anchor, title, content.
 const SECTIONS: [(&str, &str, Content); 15] = [
-    ("rates", "Rate of each run", evidence::rates),
+    ("rates", "What each run found", evidence::rates),
     ("searches", "Path of each search", evidence::searches),
     ("latency", "Latency", latency::latency),
     ("seconds", "Second by second", latency::seconds),

@@ -1,7 +1,7 @@
 //! The standard, the method, and the command that repeats the measurement.
 
 use maud::{Markup, html};
-use record::Results;
+use record::{Results, Sought};
 
 use super::missing;
 use crate::method::method as paragraphs;
@@ -11,6 +11,9 @@ use crate::words::{command_line, kept};
 /// Every requirement with kept, not kept or not applicable.
 pub fn checklist(results: &Results) -> Markup {
     let Some(table) = table(results) else {
+        if results.sought() == Sought::Connections {
+            return missing("RFC 8219 has no search for connections.");
+        }
         return missing("The checklist is filled when the measurement ends.");
     };
     let (kept, of) = kept(results);
