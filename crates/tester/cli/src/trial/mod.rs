@@ -149,6 +149,7 @@ fn shown_qps(load: Model, rate_qps: u64, duration_ns: u64) -> u64 {
 /// # Errors
 /// The server cannot be reached or started, or the trial cannot be run.
 pub fn run(args: &TrialArgs) -> Result<ExitCode, Failure> {
+    args.transfer.check()?;
     if let Some(zone) = args.transfer.zone {
         return transfer::run(args, zone);
     }

@@ -32,15 +32,9 @@ pub(crate) struct TransferArgs {
         conflicts_with_all = OF_QUERIES
     )]
     pub zone: Option<Name>,
-    /// Number of transfers, one after another, all of them within --duration
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=100_000),
-        requires = "zone"
-    )]
-    transfers: u32,
+    /// Number of transfers, one after another, all of them within --duration [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    transfers: Option<u32>,
 }
 
 /// Options of a trial that mean nothing for a transfer; a test finds what is missing.
@@ -118,6 +112,17 @@ const OF_QUERIES: [&str; 70] = [
 ];
 
 impl TransferArgs {
+    /// Refuses a number of transfers of no zone. clap would not: an option that conflicts with what is given
+    /// is never missing.
+    ///
+    /// # Errors
+    /// A number is given, and no zone.
+    pub fn check(&self) -> Result<(), Failure> {
+        let is_wrong = self.transfers.is_some() && self.zone.is_none();
+        let message = "--transfers is for --transfer ZONE";
+        if is_wrong { Err(Failure::new(EXIT_USAGE, message)) } else { Ok(()) }
+    }
+
     /// Refuses to be a part of a campaign, which compares rates.
     ///
     /// # Errors
@@ -145,7 +150,7 @@ pub(super) fn run(args: &TrialArgs, zone: Name) -> Result<ExitCode, Failure> {
         protocol: Protocol::Tcp.to_string(),
         timeout_s: args.query.timeout.as_secs_f64(),
         duration_s: duration.as_secs_f64(),
-        wanted: args.transfer.transfers,
+        wanted: args.transfer.transfers.unwrap_or(1),
         ..Transfers::default()
     };
     if let Some(streams) = args.transport.resolve(server, &args.tester)? {
