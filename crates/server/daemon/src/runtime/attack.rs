@@ -105,6 +105,26 @@ fn a_reload_that_fails_changes_nothing() {
     server.stop().unwrap();
 }
 
+/// One thread cannot wait for the sockets that it would go on with: no thread goes on, and the next reload
+/// finds everything as it was.
+#[test]
+fn attack_a_reload_that_one_thread_cannot_follow_changes_nothing() {
+    let good = "listen = ['127.0.0.1:0']\nupstreams = ['127.0.0.1:9']\n";
+    let other = config("listen = ['127.0.0.1:0', '127.0.0.1:0']\nupstreams = ['127.0.0.2:9']\n");
+    let mut server = start(good);
+    let (cache, addresses) = (server.cache().clone(), server.addresses().to_vec());
+    let poller = std::mem::take(&mut server.pollers[1]);
+    let error = server.reload(&other).err().unwrap();
+    assert!(error.to_string().contains("a thread has ended"), "{error}");
+    assert!(Arc::ptr_eq(&cache, server.cache()) && server.addresses() == addresses && answers(&server));
+    assert!(server.workers.iter().all(|worker| worker.board.read().generation == 0));
+    server.pollers[1] = poller;
+    server.reload(&other).unwrap();
+    assert_eq!(server.addresses().len(), 2);
+    assert!(answers(&server));
+    server.stop().unwrap();
+}
+
 /// The service manager's sockets that a refused configuration wanted are there for the next one.
 #[test]
 fn a_reload_that_fails_closes_no_given_socket() {
@@ -154,6 +174,16 @@ fn all_threads_of_a_server_that_works_give_signs_of_life() {
     until("all answer again", all_answer);
     let names: Vec<&str> = server.workers.iter().map(|worker| worker.inbox.pulse.thread()).collect();
     assert_eq!(names, ["dns64d-0", "dns64d-1"]);
+    server.stop().unwrap();
+}
+
+/// A worker of a running server hangs: it cannot show its counters. The server names it, and no other.
+#[test]
+fn attack_a_worker_of_a_server_that_hangs_is_named() {
+    let server = start("listen = ['127.0.0.1:0']\nupstreams = ['127.0.0.1:9']\n");
+    until("all answer", || server.silent_threads().is_empty());
+    server.workers[1].board.write(|_| until("it is named", || server.silent_threads() == ["dns64d-1"]));
+    until("it answers again", || server.silent_threads().is_empty());
     server.stop().unwrap();
 }
 

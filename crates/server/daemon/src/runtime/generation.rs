@@ -56,15 +56,6 @@ impl Generation {
         }
     }
 
-    /// Has the poller report the sockets.
-    pub fn watch(&self, poller: &Poller) -> std::io::Result<()> {
-        for (upstream, socket, source) in self.upstreams.sockets() {
-            let token = Token::Upstream { generation: self.number as u8, upstream, socket };
-            poller.add(source, token.encode(), Interest::Read)?;
-        }
-        Ok(())
-    }
-
     /// Puts a new socket in the place of one that was used for its burst, for each server. One in a round: a
     /// worker that has little to do has a round for each query, and one that has much to do has less time.
     pub fn renew_sockets(&mut self, poller: &Poller, rings: &Rings, now_ns: u64) {

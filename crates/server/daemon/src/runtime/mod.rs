@@ -24,7 +24,7 @@ mod worker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ use server_core::settings::Settings;
 use server_core::stats::Stats;
 use streams::{ServerTls, Streams};
 use sys::given::GivenSocket;
+use sys::poll::Poller;
+use sys::udp::UdpSocket;
 
 use crate::config::{Config, ListenProtocol, UpstreamServer};
 use crate::log::Log;
@@ -47,7 +49,8 @@ use inbox::{Event, Inbox};
 use judging::Validator;
 use listening::{Listening, Plan, stream_limits};
 pub use observer::Services;
-use ports::{Opener, Ports, Reserved};
+use outlet::StreamSide;
+use ports::{Opener, Ports, Reserved, UpstreamSocket};
 use renewal::Renewal;
 use rooms::{start_streams, stream_upstreams};
 pub use service::Service;
@@ -69,6 +72,8 @@ pub type Settle<'s> = &'s mut dyn FnMut() -> Result<(), String>;
 /// The running server: its threads with their sockets, and the machine of each thread.
 pub struct Server {
     workers: Vec<RunningWorker>,
+    /// What each thread waits with, as long as it works.
+    pollers: Vec<Weak<Poller>>,
     streams: Streams,
     judging: Validator,
     bypass: Option<Bypass>,
@@ -112,6 +117,10 @@ impl Server {
             .map(|number| Inbox::new(&thread_name(number)).map(Arc::new))
             .collect::<io::Result<_>>()
             .map_err(|error| ServerError::System("make an eventfd", error))?;
+        let pollers: Vec<Arc<Poller>> = (0..threads)
+            .map(|_| Poller::new().map(Arc::new))
+            .collect::<io::Result<_>>()
+            .map_err(|error| ServerError::System("make an epoll instance", error))?;
         // Before the threads that hear the network: these need no such capabilities.
         let (bypass, rings) = Bypass::open(config, threads, &services.log)?;
         let streams = start_streams(config, &inboxes)?;
@@ -125,6 +134,7 @@ impl Server {
         let renewal = Renewal::start(opener, config.process.clone(), services.log.clone())?;
         let mut server = Self {
             workers: Vec::new(),
+            pollers: pollers.iter().map(Arc::downgrade).collect(),
             streams,
             judging: Validator::new(inboxes.clone()),
             bypass,
@@ -141,9 +151,9 @@ impl Server {
             given,
         };
         let adoptions = server.prepare(config, plan, &shared, 0, settle)?;
-        let parts = adoptions.into_iter().zip(rings).zip(inboxes.iter());
-        for (number, ((first, rings), inbox)) in parts.enumerate() {
-            match server.spawn(number, first, rings, inbox, services, on_end.clone()) {
+        let parts = adoptions.into_iter().zip(pollers).zip(rings).zip(inboxes.iter());
+        for (number, (((first, poller), rings), inbox)) in parts.enumerate() {
+            match server.spawn(number, (first, poller, rings), inbox, services, on_end.clone()) {
                 Ok(worker) => server.workers.push(worker),
                 Err(error) => {
                     let _ = server.stop();
@@ -314,6 +324,7 @@ impl Server {
         let on_streams = stream_upstreams(config, threads)?;
         let judge = self.judging.prepare(config, generation, &on_streams)?;
         self.streams.set_upstreams(generation, on_streams).map_err(ServerError::StreamUpstream)?;
+        self.watch(generation, &plan.open, &upstreams)?;
         settle().map_err(ServerError::Privileges)?;
         self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
         let settings = Arc::new(Settings {
@@ -350,6 +361,24 @@ impl Server {
         Ok(adoptions)
     }
 
+    /// Has every thread wait for the sockets that it will go on with. A thread that has ended goes on with
+    /// nothing.
+    fn watch(
+        &self,
+        generation: u64,
+        listeners: &[Vec<(usize, UdpSocket, usize)>],
+        upstreams: &[Vec<Vec<UpstreamSocket>>],
+    ) -> Result<(), ServerError> {
+        for ((poller, listeners), upstreams) in self.pollers.iter().zip(listeners).zip(upstreams) {
+            let ended = || io::Error::other("a thread has ended");
+            let poller = poller.upgrade().ok_or_else(ended);
+            poller
+                .and_then(|poller| worker::watch(&poller, generation, listeners, upstreams))
+                .map_err(|error| ServerError::System("wait for a socket", error))?;
+        }
+        Ok(())
+    }
+
     /// What machines of another configuration share: the same where nothing speaks against it.
     fn shared_for(&self, config: &Config) -> Result<Shared, ServerError> {
         let (old, new) = (&self.config, config);
@@ -375,18 +404,17 @@ impl Server {
     fn spawn(
         &self,
         number: usize,
-        first: NextGeneration,
-        rings: Rings,
+        (first, poller, rings): (NextGeneration, Arc<Poller>, Rings),
         inbox: &Arc<Inbox>,
         services: &Services,
         on_end: OnEnd,
     ) -> Result<RunningWorker, ServerError> {
         let (board, probes) = (Arc::new(SharedReport::default()), first.probes);
         let mut worker = Worker::new(
-            number,
             first,
+            poller,
             rings,
-            self.streams.handle(),
+            StreamSide::new(self.streams.handle(), number),
             services.clone(),
             inbox.clone(),
             board.clone(),

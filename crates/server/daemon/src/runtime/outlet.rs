@@ -135,13 +135,6 @@ impl UpstreamSide {
         }
     }
 
-    /// Every socket, with its server and number.
-    pub fn sockets(&self) -> impl Iterator<Item = (usize, usize, &UdpSocket)> {
-        self.lanes.iter().enumerate().flat_map(|(upstream, lane)| {
-            lane.sockets.iter().enumerate().map(move |(index, known)| (upstream, index, &known.socket))
-        })
-    }
-
     pub fn get(&self, upstream: usize, socket: usize) -> Option<&UdpSocket> {
         self.lanes.get(upstream)?.sockets.get(socket).map(|known| &known.socket)
     }

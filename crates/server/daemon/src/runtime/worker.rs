@@ -64,9 +64,28 @@ pub(super) struct NextGeneration {
     pub probes: bool,
 }
 
+/// Has a worker's poller report the sockets that the worker will go on with, before it knows of them: until
+/// then it leaves alone what comes. After an error the sockets are closed, which takes them out again.
+pub(super) fn watch(
+    poller: &Poller,
+    generation: u64,
+    listeners: &[(usize, UdpSocket, usize)],
+    upstreams: &[Vec<UpstreamSocket>],
+) -> std::io::Result<()> {
+    for (upstream, sockets) in upstreams.iter().enumerate() {
+        for (socket, source) in sockets.iter().enumerate() {
+            let token = Token::Upstream { generation: generation as u8, upstream, socket };
+            poller.add(&source.socket, token.encode(), Interest::Read)?;
+        }
+    }
+    listeners.iter().try_for_each(|(number, socket, _)| {
+        poller.add(socket, Token::Listener(*number).encode(), Interest::Read)
+    })
+}
+
 /// A machine, those before it that still have clients, and their sockets.
 pub(super) struct Worker {
-    poller: Poller,
+    poller: Arc<Poller>,
     inbox: Arc<Inbox>,
     board: Arc<SharedReport>,
     ways: Senders,
@@ -84,22 +103,18 @@ pub(super) struct Worker {
 }
 
 impl Worker {
+    /// A worker that has not begun. Its poller knows the sockets of its first generation ([`watch`]).
     pub fn new(
-        number: usize,
         mut first: NextGeneration,
+        poller: Arc<Poller>,
         rings: Rings,
-        streams: streams::Handle,
+        streams: StreamSide,
         services: Services,
         inbox: Arc<Inbox>,
         board: Arc<SharedReport>,
     ) -> Result<Self, ServerError> {
-        let poller = Poller::new().map_err(|error| ServerError::System("make an epoll instance", error))?;
-        let ways = Senders {
-            clients: ClientSide::default(),
-            rings,
-            streams: StreamSide::new(streams, number),
-            observer: Observer::new(services),
-        };
+        let (clients, observer) = (ClientSide::default(), Observer::new(services));
+        let ways = Senders { clients, rings, streams, observer };
         let mut worker = Self {
             current: Generation::new(&mut first),
             retiring: Vec::new(),
@@ -118,10 +133,9 @@ impl Worker {
         };
         let watched = worker.poller.add(&worker.inbox.waker, Token::Inbox.encode(), Interest::Read);
         watched
-            .and_then(|()| worker.current.watch(&worker.poller))
             .and_then(|()| worker.ways.rings.watch(&worker.poller))
-            .and_then(|()| worker.take_listeners(first))
             .map_err(|error| ServerError::System("wait for a socket", error))?;
+        worker.take_listeners(first);
         Ok(worker)
     }
 
@@ -254,15 +268,12 @@ impl Worker {
         });
     }
 
-    /// Goes on with other settings. What has begun with the old ones ends with them.
+    /// Goes on with other settings, whose sockets are in the poller already: nothing can fail. What has begun
+    /// with the old ones ends with them.
     fn adopt(&mut self, mut adoption: NextGeneration) {
         self.drain_rings();
         let mut next = Generation::new(&mut adoption);
         next.machine.inherit(&self.current.machine, &adoption.inherits);
-        // Without its sockets in the poller it would wait in vain; the old one goes on then.
-        if next.watch(&self.poller).is_err() {
-            return;
-        }
         let mut before = std::mem::replace(&mut self.current, next);
         before.retire(self.now_ns);
         self.retiring.push(before);
@@ -270,7 +281,7 @@ impl Worker {
             self.drain(number);
         }
         let (probes, generation) = (adoption.probes, adoption.generation);
-        let _ = self.take_listeners(adoption);
+        self.take_listeners(adoption);
         self.inbox.set_generation(generation);
         self.probe(probes);
     }
@@ -286,19 +297,17 @@ impl Worker {
         self.ways.clients.close(number);
     }
 
-    fn take_listeners(&mut self, adoption: NextGeneration) -> std::io::Result<()> {
+    fn take_listeners(&mut self, adoption: NextGeneration) {
         let octets = usize::from(adoption.settings.udp_payload_octets);
         for (number, listener) in adoption.keep {
             self.ways.clients.renumber(number, listener, octets);
         }
         for (number, socket, listener) in adoption.open {
-            self.poller.add(&socket, Token::Listener(number).encode(), Interest::Read)?;
             self.ways.clients.put(number, socket, listener, octets);
         }
         self.ways.rings.know(&self.ways.clients);
         self.ways.observer.listeners = adoption.listener_addresses;
         self.ways.observer.settings = adoption.settings;
-        Ok(())
     }
 
     /// Asks the upstream servers how they spell and, if this worker looks for `loops`, whether they ask us.
