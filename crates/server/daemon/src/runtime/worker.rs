@@ -1,5 +1,7 @@
 //! One thread: wait, receive, let the machine work, send.
 
+#[cfg(test)]
+mod attack;
 mod frames;
 
 use std::net::SocketAddr;
@@ -34,6 +36,10 @@ const MESSAGE_OCTETS: usize = 65_535;
 
 /// How often the counters are published while there is work.
 const PUBLISH_NS: u64 = 100_000_000;
+
+/// How old a secret is when another one is taken in. Below a thousand rounds in a second that is in every
+/// round.
+const SECRET_NS: u64 = 1_000_000;
 
 /// How long to wait for a device that took no frames: no event tells when it can.
 const UNSENT_PAUSE_NS: u64 = 1_000_000;
@@ -99,6 +105,9 @@ pub(super) struct Worker {
     past: Stats,
     now_ns: u64,
     published_ns: u64,
+    /// Where secrets come from, and when the last one was taken in.
+    secrets: fn() -> std::io::Result<[u8; 32]>,
+    renewed_ns: u64,
     stopping: bool,
 }
 
@@ -129,6 +138,8 @@ impl Worker {
             past: Stats::default(),
             now_ns: sys::clock::monotonic_ns(),
             published_ns: 0,
+            secrets: sys::random::secret,
+            renewed_ns: 0,
             stopping: false,
         };
         let watched = worker.poller.add(&worker.inbox.waker, Token::Inbox.encode(), Interest::Read);
@@ -150,6 +161,7 @@ impl Worker {
                 .wait(&mut events, timeout)
                 .map_err(|error| ServerError::System("wait for events", error))?;
             self.now_ns = sys::clock::monotonic_ns();
+            self.renew_secret();
             for event in events.iter() {
                 self.handle(event);
             }
@@ -338,16 +350,22 @@ impl Worker {
             !over
         });
         if self.published_ns == 0 || now_ns >= self.published_ns + PUBLISH_NS {
-            self.renew_secret();
             self.publish();
         }
     }
 
     /// What is drawn from now on follows from no state that a copy of this memory has: a snapshot of the
-    /// virtual machine, for example, from which two go on.
+    /// virtual machine, for example, from which two go on. This is the first step of a round: a copy that has
+    /// slept since the snapshot draws nothing that the other draws, too.
     fn renew_secret(&mut self) {
-        if let Ok(secret) = sys::random::secret() {
-            self.current.machine.renew_secret(secret);
+        if self.now_ns < self.renewed_ns + SECRET_NS {
+            return;
+        }
+        self.renewed_ns = self.now_ns;
+        for generation in std::iter::once(&mut self.current).chain(&mut self.retiring) {
+            if let Ok(secret) = (self.secrets)() {
+                generation.machine.renew_secret(secret);
+            }
         }
     }
 
