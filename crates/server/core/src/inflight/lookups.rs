@@ -10,7 +10,7 @@ use super::chain::{Links, List};
 use super::crowds::{ALL, Crowds, Network};
 use super::{UpstreamQuery, Zone};
 
-/// Each lookup is a member of so many crowds: all, those of its zone, and that of its server.
+/// Each lookup is a member of so many crowds at most: all, those of its zone, and that of its server.
 const CROWDS: usize = 4;
 const OF_SERVER: usize = 1;
 const OF_ZONE: usize = 2;
@@ -80,6 +80,8 @@ pub struct Lookups {
     shared: HashMap<u64, u16, BuildHasherDefault<PrehashedHasher>>,
     crowds: Crowds,
     zone_limit: usize,
+    /// Whether a server may be full before all slots are taken. Otherwise nobody asks for its crowd.
+    by_server: bool,
 }
 
 /// Apart from the lookups, so that walking the list touches few octets.
@@ -91,8 +93,9 @@ struct Try {
 }
 
 impl Lookups {
-    /// Room for `slots` lookups, 1 to 65535, of which `zone_limit` may be for names of one zone.
-    pub fn new(slots: usize, zone_limit: usize) -> Self {
+    /// Room for `slots` lookups, 1 to 65535, of which `zone_limit` may be for names of one zone, and
+    /// `server_limit` at one upstream server.
+    pub fn new(slots: usize, zone_limit: usize, server_limit: usize) -> Self {
         let count = u16::try_from(slots).unwrap_or(u16::MAX).max(1);
         let slots = usize::from(count);
         Self {
@@ -104,6 +107,7 @@ impl Lookups {
             shared: HashMap::with_capacity_and_hasher(slots, BuildHasherDefault::default()),
             crowds: Crowds::new(CROWDS * slots),
             zone_limit: zone_limit.max(1),
+            by_server: server_limit < slots,
         }
     }
 
@@ -176,8 +180,10 @@ impl Lookups {
         let Some(lookup) = self.get_mut(slot).filter(|lookup| lookup.upstream != upstream) else { return };
         lookup.upstream = upstream;
         let (network, member) = (lookup.network, CROWDS * usize::from(slot) + OF_SERVER);
-        self.crowds.leave(member);
-        self.crowds.join(member, crowd_of_server(upstream), network);
+        if self.by_server {
+            self.crowds.leave(member);
+            self.crowds.join(member, crowd_of_server(upstream), network);
+        }
     }
 
     /// Takes a slot; its first try ends at `due_ns`. `None` when all are taken.
@@ -257,7 +263,9 @@ impl Lookups {
         let (network, zone, server) = (lookup.network, lookup.zone, crowd_of_server(lookup.upstream));
         let first = CROWDS * usize::from(slot);
         self.crowds.join(first, ALL, network);
-        self.crowds.join(first + OF_SERVER, server, network);
+        if self.by_server {
+            self.crowds.join(first + OF_SERVER, server, network);
+        }
         for (at, (crowd, _)) in zone.into_iter().flat_map(Zone::crowds).enumerate() {
             self.crowds.join(first + OF_ZONE + at, crowd, network);
         }
@@ -341,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_token_fits_its_own_try_only() {
-        let mut lookups = Lookups::new(2, 2);
+        let mut lookups = Lookups::new(2, 2, 1);
         let slot = lookups.insert(lookup(None), 1).unwrap();
         let token = lookups.token(slot);
         assert_eq!(lookups.slot_of(token), Some(slot));
@@ -357,7 +365,7 @@ mod tests {
 
     #[test]
     fn equal_questions_are_found_by_their_hash_and_name() {
-        let mut lookups = Lookups::new(2, 2);
+        let mut lookups = Lookups::new(2, 2, 1);
         let question = lookup(None).query.question;
         let slot = lookups.insert(lookup(Some(5)), 1).unwrap();
         assert_eq!(lookups.find(5, &question), Some(slot));
@@ -375,7 +383,7 @@ mod tests {
                 ending.iter().fold(5381u64, |hash, octet| hash.wrapping_mul(33) ^ u64::from(*octet))
             })
         };
-        let mut lookups = Lookups::new(16, 4);
+        let mut lookups = Lookups::new(16, 4, 8);
         let start = |lookups: &mut Lookups, name: &str| {
             assert_eq!(lookups.full_zone(zone(name)), None, "{name}");
             lookups.insert(Lookup { zone: Some(zone(name)), ..lookup(None) }, 1).unwrap()
@@ -398,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_lookup_is_counted_for_the_lightest_network_that_waits() {
-        let mut lookups = Lookups::new(8, 8);
+        let mut lookups = Lookups::new(8, 8, 4);
         let [heavy, light] = ["192.0.2.1", "192.0.3.1"].map(|text| lookups.network(text.parse().unwrap()));
         let of_heavy = Lookup { network: heavy, ..lookup(None) };
         let slots = [(); 3].map(|()| lookups.insert(of_heavy, 1).unwrap());
@@ -429,7 +437,7 @@ mod tests {
         /// Whatever the order of operations, the list holds exactly the used slots, in order of time.
         #[test]
         fn the_list_stays_whole(operations in prop::collection::vec((0u8..3, 0u16..8), 0..200)) {
-            let mut lookups = Lookups::new(8, 8);
+            let mut lookups = Lookups::new(8, 8, 4);
             for (now_ns, (operation, slot)) in operations.into_iter().enumerate() {
                 let now_ns = now_ns as u64;
                 match operation {

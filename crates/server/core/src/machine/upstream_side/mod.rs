@@ -90,8 +90,10 @@ impl UpstreamSide {
     /// `seed` is the secret that IDs, ports and spellings are drawn from.
     pub fn new(settings: Arc<Settings>, shared: &Shared, seed: [u8; 32]) -> Self {
         let mut random = Random::new(seed);
+        let least = settings.upstreams.iter().map(|upstream| upstream.in_flight).min();
+        let server_limit = least.unwrap_or(usize::MAX);
         Self {
-            lookups: Lookups::new(settings.in_flight, settings.in_flight_per_zone),
+            lookups: Lookups::new(settings.in_flight, settings.in_flight_per_zone, server_limit),
             upstreams: Upstreams::new(&settings),
             ids: Ids::new(settings.in_flight),
             cookies: UpstreamCookies::new(settings.upstreams.len(), random.seed()),
