@@ -10,15 +10,17 @@ use std::sync::{Mutex, PoisonError};
 
 /// What cargo prints of a program with a property and a test of time, each of which passes or fails.
 fn told(property: bool, time: bool) -> String {
+    told_of(&[("property", property), ("bench::rate", time)])
+}
+
+/// What cargo prints of a program with these tests.
+fn told_of(tests: &[(&str, bool)]) -> String {
     let end = |passes| if passes { "ok" } else { "FAILED" };
-    let mut text = format!(
-        "     Running tests/one/main.rs (target/debug/deps/one-0123456789abcdef)\n\n\
-         test property ... {}\ntest bench::rate ... {}\n",
-        end(property),
-        end(time)
-    );
-    let failed: Vec<_> =
-        [("property", property), ("bench::rate", time)].into_iter().filter(|test| !test.1).collect();
+    let mut text = "     Running tests/one/main.rs (target/debug/deps/one-0123456789abcdef)\n\n".to_owned();
+    for (name, passes) in tests {
+        text += &format!("test {name} ... {}\n", end(*passes));
+    }
+    let failed: Vec<_> = tests.iter().filter(|test| !test.1).collect();
     if !failed.is_empty() {
         text += "\nfailures:\n\n---- words\n    words\n\nfailures:\n";
         for (name, _) in &failed {
@@ -26,7 +28,7 @@ fn told(property: bool, time: bool) -> String {
         }
     }
     let (count, end) = (failed.len(), if failed.is_empty() { "ok" } else { "FAILED" });
-    text += &format!("\ntest result: {end}. {} passed; {count} failed; 0 ignored\n", 2 - count);
+    text += &format!("\ntest result: {end}. {} passed; {count} failed; 0 ignored\n", tests.len() - count);
     if count > 0 {
         text += "error: 1 target failed:\n    `-p sextant --test one`\n";
     }
@@ -100,6 +102,23 @@ fn a_test_of_time_is_run_again_and_both_ends_are_told() {
     let words = last_words(&output);
     assert!(!output.status.success(), "{words}");
     assert!(words.contains("one::bench::rate: failed, failed, failed\n"), "{words}");
+}
+
+#[test]
+fn a_test_that_passed_again_is_not_asked_for_a_third_time() {
+    let (rate, other) = ("bench::rate", "bench::other");
+    let output = run(
+        &[
+            told_of(&[(rate, false), (other, false)]),
+            told_of(&[(rate, false), (other, true)]),
+            told_of(&[(rate, true)]),
+        ],
+        "",
+    );
+    let words = last_words(&output);
+    assert!(output.status.success(), "{words}");
+    assert!(words.contains("one::bench::other: failed, passed\n"), "{words}");
+    assert!(words.contains("one::bench::rate: failed, failed, passed\n"), "{words}");
 }
 
 #[test]

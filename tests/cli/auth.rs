@@ -6,7 +6,7 @@ use std::time::Duration;
 use record::Trial;
 use serde_json::Value;
 
-use crate::running::{Background, alone, command, sextant, stderr};
+use crate::running::{Background, alone, command, free_port, sextant, stderr};
 
 /// The first record's RDATA of the answer to a question for type A.
 fn ask(server: &str, name: &str) -> Vec<u8> {
@@ -60,10 +60,6 @@ fn rules_records_and_signatures_are_options() {
     assert!(written.contains("\ndns64perf.test. 3600 IN DNSKEY 257 3 15 "), "{written}");
     let reverse = std::fs::read_to_string(directory.path().join("ta.key.10.in-addr.arpa")).unwrap();
     assert!(reverse.contains("trust-anchors { \"10.in-addr.arpa.\" static-key 257 3 15 "), "{reverse}");
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A number of a transport in the counters.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use lab::peers;
 use record::{Results, State};
 
-use super::running::{Background, alone, children_of, children_pids_of, command, sextant, stderr, stdout};
+use super::running::{
+    Background, alone, children_of, children_pids_of, command, free_port, sextant, stderr, stdout,
+};
 
 fn record(directory: &Path) -> Results {
     let text = std::fs::read_to_string(directory.join("results.json")).unwrap();
@@ -422,8 +424,4 @@ fn a_server_that_somebody_else_runs_is_measured() {
     assert_eq!(results.dut.name, "external");
     assert!(matches!(results.state, State::Complete | State::Failed(_)), "{}", stderr(&output));
     assert!(Path::new(&format!("/proc/{}", server.pid())).exists(), "it is not ours to stop");
-}
-
-fn free_port() -> u16 {
-    std::net::UdpSocket::bind("[::1]:0").unwrap().local_addr().unwrap().port()
 }

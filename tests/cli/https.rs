@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use record::{LossPlace, Trial};
 
-use super::running::{Background, alone, auth, sextant, stderr};
-use super::transports::{NAME, Running, certificate, free_port, is_answered, tried};
+use super::running::{Background, alone, auth, free_port, sextant, stderr};
+use super::transports::{NAME, Running, certificate, is_answered, tried};
 
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 

@@ -1,12 +1,11 @@
 //! `sextant trial` with requests as real clients make them, against our AuthDNS and other servers.
 
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::running::{Background, alone, auth, sextant, stderr};
+use super::running::{Background, alone, auth, free_port, sextant, stderr};
 
 /// A trial of 100 queries for the names of a small range, over and over.
 fn trial(server: &str, options: &[&str]) -> Value {
@@ -69,10 +68,6 @@ fn write_zone(path: &Path) {
         text += &format!("010-000-000-{last:03} AAAA 2001:db8:64::a00:{last:x}\n");
     }
     std::fs::write(path, text).unwrap();
-}
-
-fn free_port() -> u16 {
-    UdpSocket::bind("[::1]:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A new key for each algorithm, in a file named as the algorithm.

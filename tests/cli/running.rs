@@ -1,7 +1,9 @@
 //! Programs started by the tests; they end with the test that started them.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +41,20 @@ pub fn stdout(output: &Output) -> String {
 /// What it wrote to standard error.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A port that nobody has, below those that the kernel gives to sockets by itself (`ip_local_port_range`): no
+/// connection takes it before the program that it is for.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let place = std::process::id() as u16 ^ NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + place % 12_000;
+        let is_free = |host| TcpListener::bind((host, port)).is_ok() && UdpSocket::bind((host, port)).is_ok();
+        if is_free("::1") && is_free("127.0.0.1") {
+            return port;
+        }
+    }
 }
 
 /// A program in the background, ended when dropped.

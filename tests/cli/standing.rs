@@ -5,8 +5,8 @@ use std::process::Command;
 
 use record::{Cause, Outcome, Results, Sought, State, Trial};
 
-use super::running::{Background, alone, auth, sextant, stderr};
-use super::transports::{certificate, free_port};
+use super::running::{Background, alone, auth, free_port, sextant, stderr};
+use super::transports::certificate;
 
 /// dns64d that holds so many connections, over TCP and TLS at these ports, before an AuthDNS.
 fn dns64d(base: &Path, upstream: &str, connections: u32) -> (Background, [u16; 2]) {
@@ -61,6 +61,7 @@ fn a_search_finds_the_very_limit_of_dns64d() {
         let mut passed = run.trials.iter().filter(|trial| trial.outcome == Outcome::Pass);
         assert!(passed.all(|trial| Sought::Connections.of_trial(trial) <= 37), "{said}");
         if !is_undisturbed(&results, 37) {
+            testing::skip("busy machine", format!("{transport}, {threads} threads: {said}"));
             continue;
         }
         assert_eq!((run.found(), run.stop_width(), run.qps), (37, 1, 200), "{transport}, {threads}: {said}");
@@ -69,7 +70,9 @@ fn a_search_finds_the_very_limit_of_dns64d() {
         assert_eq!(results.bottleneck.unwrap().cause, Cause::Connections);
         let trials = &results.runs[0].trials;
         let memory = |trial: &Trial| trial.connections.as_ref().unwrap().server_memory_octets;
-        assert!(trials.iter().all(|trial| memory(trial).is_some()), "its processes are known");
+        // It is read where all connections stand.
+        let passed = trials.iter().filter(|trial| trial.outcome == Outcome::Pass);
+        assert!(passed.clone().any(|trial| memory(trial).is_some()), "its processes are known: {said}");
         // The middle is tried first.
         assert_eq!(trials[0].connections.as_ref().unwrap().transport.connections, 75);
     }
@@ -83,7 +86,7 @@ fn what_was_tried_bounds_what_is_said() {
     let options = ["--transport", "tcp", "--max-connections", "120"];
     let (said, results) = searched(base.path(), &server, &options);
     if !is_undisturbed(&results, 120) {
-        return;
+        return testing::skip("busy machine", said);
     }
     let run = &results.runs[0];
     assert_eq!((run.found(), run.at_ceiling, run.stop_width()), (120, true, 0));

@@ -1,12 +1,11 @@
 //! `sextant trial --transfer` from real servers, and from those that transfer nothing.
 
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::running::{Background, alone, auth, sextant, stderr, stdout};
+use super::running::{Background, alone, auth, free_port, sextant, stderr, stdout};
 
 /// Addresses in the zone.
 const ADDRESSES: usize = 5000;
@@ -19,10 +18,6 @@ fn write_zone(path: &Path) {
         text += &format!("host-{number} AAAA 2001:db8::{number:x}\n");
     }
     std::fs::write(path, text).unwrap();
-}
-
-fn free_port() -> u16 {
-    UdpSocket::bind("[::1]:0").unwrap().local_addr().unwrap().port()
 }
 
 fn transfers(server: &str, options: &[&str]) -> (Option<i32>, Value) {

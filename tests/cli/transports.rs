@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use record::{LossPlace, Outcome, Results, Trial};
 
-use super::running::{Background, alone, auth, auth_with, sextant, stderr};
+use super::running::{Background, alone, auth, auth_with, free_port, sextant, stderr};
 
 /// The name in the certificates.
 pub(super) const NAME: &str = "dns.test";
@@ -19,10 +19,6 @@ pub(super) fn certificate(directory: &Path) {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
     std::fs::write(directory.join("cert.pem"), made.cert.pem()).unwrap();
     std::fs::write(directory.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-}
-
-pub(super) fn free_port() -> u16 {
-    std::net::TcpListener::bind("[::1]:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A trial of 1000 q/s for a second.

@@ -67,16 +67,17 @@ pub(super) async fn serve(session: Arc<Session>, connection: Connection) {
             }
         }));
     }
-    // Nothing is accepted from here on: the next request of the client is the first one that is refused.
-    let _ = requests.shutdown(1).await;
     let farewell = async {
+        // Nothing is accepted from here on: the next request of the client is the first one that is refused.
+        // A client may leave no room for these words.
+        let _ = timeout(session.limits.message_timeout, requests.shutdown(1)).await;
         activity.idle(Duration::ZERO).await;
         tokio::time::sleep(session.limits.message_timeout).await;
     };
     tokio::select! {
         _ = connection.closed() => {}
         () = farewell => {}
-        () = session.usage.until_cut() => {}
+        () = session.usage.until_cut() => connection.close(H3_EXCESSIVE_LOAD, b""),
     }
 }
 
@@ -103,7 +104,7 @@ async fn answer(session: &Session, resolver: Resolver, unused: &AtomicUsize) {
             };
         }
     };
-    let answer = requests::answer(session, &head, read(&mut stream)).await;
+    let answer = requests::answer(session, head, read(&mut stream)).await;
     // The end of the request has come, mostly; whatever else there is, is not read (RFC 9114 4.1).
     tokio::select! {
         biased;

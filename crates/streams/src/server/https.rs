@@ -52,7 +52,7 @@ pub(super) async fn serve(session: Session, stream: TlsStream<TcpStream>) {
         Box::pin(async move {
             let _use = activity.begin();
             let (head, body) = request.into_parts();
-            let answer = requests::answer(&session, &head, read(body)).await;
+            let answer = requests::answer(&session, head, read(body)).await;
             // The buffer goes, and with it the hold, when the client has taken the last octet.
             Ok(answer.map(|held| held.map_or_else(Full::default, |held| Bytes::from_owner(held).into())))
         })

@@ -28,7 +28,11 @@ use crate::{Limits, Protocol};
 /// Octets of one connection's answers under way at once.
 const SEND_WINDOW_OCTETS: u64 = 256 << 10;
 
-/// The same of its queries.
+/// The same over HTTP/3, whose library lets go of an answer when all of it is under way: from then on nobody
+/// counts its octets.
+const HTTP3_SEND_WINDOW_OCTETS: u64 = 64 << 10;
+
+/// Octets of one connection's queries under way at once.
 const RECEIVE_WINDOW_OCTETS: u32 = 64 << 10;
 
 /// The longest query with the length before it.
@@ -46,7 +50,10 @@ pub(super) fn config(
     let failed = |reason: String| ListenError::Tls(protocol, reason);
     let tls = server_config(protocol, certificates).map_err(|error| failed(error.to_string()))?;
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| failed(error.to_string()))?;
-    let uni_streams = if protocol == Protocol::Http3 { http3::UNI_STREAMS_MAX } else { 0 };
+    let (uni_streams, send_window) = match protocol {
+        Protocol::Http3 => (http3::UNI_STREAMS_MAX, HTTP3_SEND_WINDOW_OCTETS),
+        _ => (0, SEND_WINDOW_OCTETS),
+    };
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(u32::try_from(limits.pipelined.max(1)).unwrap_or(u32::MAX).into())
@@ -54,7 +61,7 @@ pub(super) fn config(
         .max_idle_timeout(IdleTimeout::try_from(limits.idle).ok())
         .stream_receive_window(VarInt::from_u32(QUERY_FRAME_OCTETS_MAX as u32))
         .receive_window(VarInt::from_u32(RECEIVE_WINDOW_OCTETS))
-        .send_window(SEND_WINDOW_OCTETS)
+        .send_window(send_window)
         .datagram_receive_buffer_size(None);
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     // Who may ask and how much is judged by the address a connection began with, so it has to stay.

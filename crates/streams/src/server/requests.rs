@@ -19,20 +19,22 @@ pub(super) const HEADERS_OCTETS_MAX: u32 = 12 << 10;
 /// A response; its body is the answer, where there is one.
 pub(super) type Answer = Response<Option<PendingAnswer>>;
 
-/// Answers a request. `body` reads what follows its head, if the query is there.
+/// Answers a request. `body` reads what follows its head, if the query is there. The head goes when the query
+/// is known: it is longer than the query, and nobody counts it.
 pub(super) async fn answer(
     session: &Session,
-    head: &Parts,
+    head: Parts,
     body: impl Future<Output = Result<Vec<u8>, StatusCode>>,
 ) -> Answer {
     let reading = session.charge(QUERY_OCTETS_MAX);
-    let query = match read_query(session, head, body).await {
+    let query = match read_query(session, &head, body).await {
         Ok(query) => query,
         Err(status) => {
             session.cells().malformed.add();
             return refusal(status);
         }
     };
+    drop(head);
     // The semaphore is never closed.
     let Ok(permit) = session.usage.pipeline.clone().acquire_owned().await else {
         return refusal(StatusCode::SERVICE_UNAVAILABLE);

@@ -286,7 +286,7 @@ fn mostly_void(results: &Results) -> Option<String> {
     let trials = results.runs.iter().flat_map(|run| &run.trials);
     let tally = Tally::of(trials);
     let is_most = tally.void as f64 * 100.0 > tally.total() as f64 * VOID_SHARE.value;
-    (is_most && results.summary.is_some()).then(|| {
+    (is_most && results.found().is_some()).then(|| {
         format!("{} of {} were void.", count(tally.void as u64), plural(tally.total(), "trial", "trials"))
     })
 }

@@ -80,7 +80,8 @@ pub struct Lookups {
     shared: HashMap<u64, u16, BuildHasherDefault<PrehashedHasher>>,
     crowds: Crowds,
     zone_limit: usize,
-    /// Whether a server may be full before all slots are taken. Otherwise nobody asks for its crowd.
+    /// Whether a server may be full before all slots are taken, or with them. Otherwise nobody asks for its
+    /// crowd.
     by_server: bool,
 }
 
@@ -107,7 +108,7 @@ impl Lookups {
             shared: HashMap::with_capacity_and_hasher(slots, BuildHasherDefault::default()),
             crowds: Crowds::new(CROWDS * slots),
             zone_limit: zone_limit.max(1),
-            by_server: server_limit < slots,
+            by_server: server_limit <= slots,
         }
     }
 
@@ -406,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_lookup_is_counted_for_the_lightest_network_that_waits() {
-        let mut lookups = Lookups::new(8, 8, 4);
+        let mut lookups = Lookups::new(8, 8, 8);
         let [heavy, light] = ["192.0.2.1", "192.0.3.1"].map(|text| lookups.network(text.parse().unwrap()));
         let of_heavy = Lookup { network: heavy, ..lookup(None) };
         let slots = [(); 3].map(|()| lookups.insert(of_heavy, 1).unwrap());

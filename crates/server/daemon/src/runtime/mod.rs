@@ -321,10 +321,10 @@ impl Server {
             Some(bypass) => bypass.queries(config, &upstreams),
             None => (0..threads).map(|_| Queries::default()).collect(),
         };
+        self.watch(generation, &plan.open, &upstreams)?;
         let on_streams = stream_upstreams(config, threads)?;
         let judge = self.judging.prepare(config, generation, &on_streams)?;
         self.streams.set_upstreams(generation, on_streams).map_err(ServerError::StreamUpstream)?;
-        self.watch(generation, &plan.open, &upstreams)?;
         settle().map_err(ServerError::Privileges)?;
         self.streams.listen(plan.streams, tls, stream_limits(config)).map_err(ServerError::Streams)?;
         let settings = Arc::new(Settings {

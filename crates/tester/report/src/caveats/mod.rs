@@ -194,11 +194,11 @@ fn rate_caveats(results: &Results) -> Vec<Caveat> {
         if !otherwise.is_empty() {
             text += &format!("{} of {found} failed: {}. ", otherwise.len(), otherwise.join(", "));
         }
-        text += &format!(
-            "By the rule of RFC 8219, where every trial counts, the {} lies below {}.",
-            sought.noun(),
-            sought.in_words(lowest)
-        );
+        let rule = match sought {
+            Sought::Rate => "By the rule of RFC 8219, where every trial counts,",
+            Sought::Connections => "If every trial counts,",
+        };
+        text += &format!("{rule} the {} lies below {}.", sought.noun(), sought.in_words(lowest));
         let title = match sought {
             Sought::Rate if lossy > 0 => "Queries were lost at or below the rate",
             Sought::Rate => "Trials failed at or below the rate",

@@ -40,7 +40,8 @@ keys! {
         /// Threads, each with sockets, lookups in flight and upstream ports of its own; 0 means one for each
         /// processor.
         threads: Number<usize, 0, 1024> = 0 => { at_start: true };
-        /// Threads that serve clients over TCP, TLS, HTTPS and QUIC; 0 means one for each processor.
+        /// Threads that serve clients over TCP, TLS, HTTPS, QUIC and HTTP/3; 0 means one for each
+        /// processor.
         stream_threads: Number<usize, 0, 64> = 0 => { at_start: true };
         /// The processors to which the threads are bound in turn. An empty list binds no thread.
         cpus: Vec<Number<usize, 0, 1023>> = [] => { at_start: true };

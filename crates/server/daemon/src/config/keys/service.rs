@@ -38,15 +38,15 @@ keys! {
         };
         /// The largest UDP answer, and the size announced to clients (RFC 9715).
         udp_payload_octets: Number<u16, 512, 4096> = 1232;
-        /// Connections of clients over TCP, and as many again over TLS, HTTPS and QUIC together; 0 means none
-        /// at all. When a limit is reached, a new connection ends the one that has been idle for the longest
-        /// time, of the client that holds the most.
+        /// Connections of clients over TCP, and as many again over TLS, HTTPS, QUIC and HTTP/3 together; 0
+        /// means none at all. When a limit is reached, a new connection ends the one that has been idle for
+        /// the longest time, of the client that holds the most.
         connections: Number<usize, 0, 65_535> = 1024;
         /// Connections of one network of clients (/24 of IPv4, /56 of IPv6) over TCP, and as many again over
-        /// TLS, HTTPS and QUIC together.
+        /// TLS, HTTPS, QUIC and HTTP/3 together.
         connections_per_network: Number<usize, 1, 65_535> = 512;
-        /// Connections of one address of IPv4 or one /64 of IPv6 over TCP, and as many again over TLS, HTTPS
-        /// and QUIC together.
+        /// Connections of one address of IPv4 or one /64 of IPv6 over TCP, and as many again over TLS, HTTPS,
+        /// QUIC and HTTP/3 together.
         connections_per_address: Number<usize, 1, 65_535> = 128;
         /// Handshakes of TLS and QUIC that one network of clients may begin in a second. A burst may have
         /// twice as many.
@@ -57,8 +57,8 @@ keys! {
         /// use, the time shrinks, down to a tenth when all are in use.
         idle_ms: Number<u64, 100, 3_600_000> = 10_000;
         /// Queries of one network of clients (/24 of IPv4, /56 of IPv6) over UDP, and as many again from
-        /// proven addresses: over TCP, TLS, HTTPS and QUIC, and over UDP with a server cookie. Above the
-        /// limit, the latter are not answered.
+        /// proven addresses: over TCP, TLS, HTTPS, QUIC and HTTP/3, and over UDP with a server cookie. Above
+        /// the limit, the latter are not answered.
         queries_per_second: Option<Number<u32, 1, 10_000_000>> => { otherwise: "no limit", example: "1000" };
         /// Queries that such a network may send at once.
         burst: Option<Spanned<Number<u32, 1, 20_000_000>>> => {
