@@ -1,5 +1,5 @@
-//! The processes that take the datagrams to an address of this machine: by `/proc/net/udp`, which lists
-//! sockets with their inodes, and `/proc/PID/fd`, which lists the inodes of a process (proc(5)).
+//! The processes that take what comes to an address of this machine: by `/proc/net/udp` and `/proc/net/tcp`,
+//! which list sockets with their inodes, and `/proc/PID/fd`, which lists the inodes of a process (proc(5)).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,8 +12,8 @@ const PROCESSES_MAX: usize = 65_536;
 /// The process that holds the sockets of all units with socket activation.
 const INIT: u32 = 1;
 
-/// The processes that hold a UDP socket to which the kernel gives what is sent to `server` from the calling
-/// thread's network namespace, without those that another one of them started: these count with it. Several
+/// The processes that hold a UDP socket, or where there is none a listening TCP socket, to which the kernel
+/// gives what is sent to `server` from the calling thread's network namespace, without those that another one of them started: these count with it. Several
 /// share a port with SO_REUSEPORT. Empty where the address is not of this machine, nobody listens, or the
 /// sockets of the process may not be seen.
 pub fn listeners(server: SocketAddr) -> Vec<u32> {
@@ -22,16 +22,16 @@ pub fn listeners(server: SocketAddr) -> Vec<u32> {
         return Vec::new();
     }
     let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
-    let inodes = listening(&[read("udp"), read("udp6")], server);
-    if inodes.is_empty() {
+    let of = |protocol: &str| listening(&[read(protocol), read(&format!("{protocol}6"))], server);
+    let Some(inodes) = ["udp", "tcp"].into_iter().map(of).find(|inodes| !inodes.is_empty()) else {
         return Vec::new();
-    }
+    };
     let holders: BTreeSet<u32> =
         processes().filter(|&pid| pid != std::process::id() && holds(pid, &inodes)).collect();
     roots(&holders, stat_parent)
 }
 
-/// The inodes of the unconnected sockets that take datagrams to an address: those bound to it, or those bound
+/// The inodes of the unconnected sockets that take what comes to an address: those bound to it, or those bound
 /// to any address if there are none.
 fn listening(tables: &[String], server: SocketAddr) -> BTreeSet<u64> {
     let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
@@ -152,17 +152,22 @@ mod tests {
     /// A process that inherits a bound socket holds it, as one does that bound it.
     #[test]
     fn a_server_of_this_machine_is_found_by_its_socket() {
+        use std::net::TcpListener;
         use std::os::fd::OwnedFd;
-        let socket = UdpSocket::bind("[::1]:0").unwrap();
-        let at = socket.local_addr().unwrap();
-        assert_eq!(listeners(at), [] as [u32; 0], "the Tester is no server");
-        let mut child =
-            Command::new("sleep").arg("30").stdin(Stdio::from(OwnedFd::from(socket))).spawn().unwrap();
-        let found = listeners(at);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(found, [child.id()]);
-        assert_eq!(listeners(at), [] as [u32; 0]);
+        let (udp, tcp) = (UdpSocket::bind("[::1]:0").unwrap(), TcpListener::bind("[::1]:0").unwrap());
+        let both = [
+            (udp.local_addr().unwrap(), OwnedFd::from(udp)),
+            (tcp.local_addr().unwrap(), OwnedFd::from(tcp)),
+        ];
+        for (at, socket) in both {
+            assert_eq!(listeners(at), [] as [u32; 0], "the Tester is no server");
+            let mut child = Command::new("sleep").arg("30").stdin(Stdio::from(socket)).spawn().unwrap();
+            let found = listeners(at);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(found, [child.id()]);
+            assert_eq!(listeners(at), [] as [u32; 0]);
+        }
         assert_eq!(listeners("192.0.2.1:53".parse().unwrap()), [] as [u32; 0], "another machine");
     }
 
