@@ -13,9 +13,9 @@ const PROCESSES_MAX: usize = 65_536;
 const INIT: u32 = 1;
 
 /// The processes that hold a UDP socket, or where there is none a listening TCP socket, to which the kernel
-/// gives what is sent to `server` from the calling thread's network namespace, without those that another one of them started: these count with it. Several
-/// share a port with SO_REUSEPORT. Empty where the address is not of this machine, nobody listens, or the
-/// sockets of the process may not be seen.
+/// gives what is sent to `server` from the calling thread's network namespace, without those that another one
+/// of them started: these count with it. Several share a port with SO_REUSEPORT. Empty where the address is
+/// not of this machine, nobody listens, or the sockets of the process may not be seen.
 pub fn listeners(server: SocketAddr) -> Vec<u32> {
     // An address that a socket can be bound to is of this machine.
     if UdpSocket::bind((server.ip(), 0)).is_err() {
@@ -31,8 +31,8 @@ pub fn listeners(server: SocketAddr) -> Vec<u32> {
     roots(&holders, stat_parent)
 }
 
-/// The inodes of the unconnected sockets that take what comes to an address: those bound to it, or those bound
-/// to any address if there are none.
+/// The inodes of the unconnected sockets that take what comes to an address: those bound to it, or those
+/// bound to any address if there are none.
 fn listening(tables: &[String], server: SocketAddr) -> BTreeSet<u64> {
     let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     let sockets = || tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listening);
