@@ -105,7 +105,7 @@ fn options_that_make_no_search_for_connections_are_named() {
     for (options, reason) in [
         ("--rate 5", "--rate is for --search-for connections"),
         ("--max-connections 5", "--max-connections is for --search-for connections"),
-        ("--search-for connections", "say --transport tcp, dot, doh or doq"),
+        ("--search-for connections", "say --transport tcp, dot, doh, doq or doh3"),
         ("--search-for connections --transport tcp --max-rate 5", "--max-rate is for a search for the rate"),
         (
             "--search-for connections --transport tcp --search mlr",

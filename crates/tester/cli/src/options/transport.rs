@@ -175,7 +175,7 @@ impl TransportArgs {
     /// There are none, their number was given, or they are to end.
     pub fn check_standing(&self) -> Result<(), Failure> {
         let (refused, why) = match () {
-            () if self.transport == TransportArg::Udp => ("", "say --transport tcp, dot, doh or doq"),
+            () if self.transport == TransportArg::Udp => ("", "say --transport tcp, dot, doh, doq or doh3"),
             () if self.connections.is_some() => {
                 ("--connections: ", "the search chooses their number; say --max-connections")
             }
