@@ -17,7 +17,8 @@ impl Bench<'_> {
             return Err(BenchEnd::Interrupted);
         }
         if !passed {
-            let why = "the self-test of RFC 8219 9.2.1 failed at every rate: this machine cannot measure now";
+            let why = "the self-test of RFC 8219 9.2.1 failed at every rate: measure at a quieter time, or on a machine \
+                       with processors of its own";
             return Err(BenchEnd::Unfit(why.into()));
         }
         let certified = grouped(certified_qps);
