@@ -32,8 +32,8 @@ fn words(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-#[test]
-fn the_packages_install_run_answer_and_leave_nothing() {
+/// Makes the packages and has a script of `dist` test them.
+fn the_packages_pass(script: &str) {
     if !testing::has_program("dh", "debhelper") {
         return;
     }
@@ -44,14 +44,24 @@ fn the_packages_install_run_answer_and_leave_nothing() {
     let made = run(&in_repository("dist/package"), &[programs.as_ref(), assets.as_ref(), packages.as_ref()]);
     assert!(made.status.success(), "{}", words(&made));
 
-    let tested = run(&in_repository("dist/package-test"), &[packages.as_ref()]);
+    let tested = run(&in_repository(&format!("dist/{script}")), &[packages.as_ref()]);
     let said = words(&tested);
     if tested.status.code() == Some(EXIT_UNFIT) {
         let reason = said.lines().find(|line| line.starts_with("SKIPPED: "));
-        testing::skip("package test", reason.unwrap_or_else(|| panic!("no reason: {said}")));
+        testing::skip(script, reason.unwrap_or_else(|| panic!("no reason: {said}")));
         return;
     }
     assert!(tested.status.success(), "{said}");
+}
+
+#[test]
+fn the_packages_install_run_answer_and_leave_nothing() {
+    the_packages_pass("package-test");
+}
+
+#[test]
+fn systemd_starts_reloads_and_restarts_dns64d_as_its_units_say() {
+    the_packages_pass("unit-test");
 }
 
 #[test]
