@@ -21,7 +21,8 @@ ATTACK_S ?= 20
 FORGED_PACKETS ?= 2000000
 
 .PHONY: bench bench-tester bench-auth bench-dns64 promises attack-test \
-    attack-lab profile build bpf demo-nat64 static static-test package package-test \
+    attack-lab profile build bpf demo-nat64 static static-test package package-test unit-test \
+    image image-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'. The profile `first`
@@ -100,6 +101,19 @@ package:
 # Installs, uses and removes these packages on an overlay of this machine's files; as root.
 package-test:
 	dist/package-test $(TARGET)/package
+
+# Boots systemd in a container with these packages, and tries the units; as root, with Debian's
+# systemd-container.
+unit-test:
+	dist/unit-test $(TARGET)/package
+
+# Images of the static programs, with podman or docker.
+image: static
+	dist/image $(TARGET)/static
+
+# Uses them: a trial and a bench of the one image at the other.
+image-test:
+	dist/image-test
 
 # What CI runs: within 30 minutes on two processors. What is soon known comes first.
 test: fmt clippy fuzz-check docs examples unit
