@@ -142,7 +142,7 @@ pub fn next(spec: &SearchSpec, history: &[Point]) -> Next {
     let undecided = Undecided::of(spec, history);
     if let Some(last) = history.last().filter(|last| last.outcome == Outcome::Void) {
         if voids::are_too_many(spec, history) {
-            return voids::known(spec, history, last.load);
+            return voids::lower(spec, history).unwrap_or_else(|| voids::known(spec, history, last.load));
         }
         if !undecided.has(last) {
             return Next::Try(TrialInput { load: last.load, duration_ns: last.duration_ns });

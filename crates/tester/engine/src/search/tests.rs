@@ -65,9 +65,10 @@ fn a_void_trial_is_repeated() {
 fn the_search_goes_on_below_a_rate_that_void_trials_left_undecided() {
     for mode in [Mode::Rfc8219, Mode::Verify] {
         let (end, history) = search(&spec(mode.clone()), |_| Outcome::Void);
-        assert_eq!(end, Next::Unfit(12_500));
+        assert_eq!(end, Next::Unfit(10));
         let tried: Vec<u64> = history.iter().map(|point| point.load).collect();
-        assert_eq!(tried, [[50_000; 3], [25_000; 3], [12_500; 3]].concat());
+        let for_an_end = [3125, 781, 195, 48, 12, 10];
+        assert_eq!(tried, [&[50_000; 3], &[25_000; 3], &[12_500; 3], &for_an_end[..]].concat());
         for void_load in [75_000, 62_500, 50_000] {
             let (end, _) = search(&spec(mode.clone()), |rate| {
                 if rate == void_load { Outcome::Void } else { up_to(void_load - 1000)(rate) }
@@ -93,6 +94,35 @@ fn the_search_goes_on_above_where_a_void_trial_had_all_answers() {
     assert_eq!(next(&spec, &[complete, point(50_000, Outcome::Void), complete]), spec.trial(75_000));
     let failed = point(75_000, Outcome::Fail);
     assert_eq!(bracket(&spec, &[complete, complete, complete, failed]).passed, 0, "it proves nothing");
+}
+
+#[test]
+fn void_trials_end_a_search_with_a_low_rate_that_had_all_answers() {
+    for mode in [Mode::Rfc8219, Mode::Verify] {
+        let spec = spec(mode);
+        let mut history = Vec::new();
+        let end = loop {
+            let Next::Try(TrialInput { load, .. }) = next(&spec, &history) else {
+                break next(&spec, &history);
+            };
+            let loss_ratio = if load > 1000 { 0.3 } else { 0.0 };
+            history.push(Point { loss_ratio, ..point(load, Outcome::Void) });
+        };
+        let (last, before) = (history[history.len() - 1], history[history.len() - 2]);
+        assert!(last.load <= 1000 && before.load > 1000, "{history:?}");
+        assert_eq!((end, last.duration_ns), (Next::Unfit(last.load), TRIAL_NS));
+    }
+    let (end, history) = search(&spec(Mode::Rfc8219), or_void);
+    assert!(
+        matches!(end, Next::Found(found) if found.load == 781 && found.ended_by_voids.is_some()),
+        "{end:?}"
+    );
+    assert!(history.len() < 20, "{history:?}");
+}
+
+/// A machine on which trials above 1000 q/s are void.
+fn or_void(rate: u64) -> Outcome {
+    if rate <= 1000 { Outcome::Pass } else { Outcome::Void }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Bracket, Next, Point, SearchResult, SearchSpec, bracket};
+use super::{Bracket, Mode, Next, Point, SearchResult, SearchSpec, bracket};
 use record::Outcome;
 use record::limits::{VOID_SHARE, VOIDS_IN_SEARCH};
 
@@ -62,6 +62,21 @@ pub(super) fn are_too_many(spec: &SearchSpec, history: &[Point]) -> bool {
     let voids = history.iter().filter(|point| point.outcome == Outcome::Void).count();
     let most = spec.voids_max as usize * VOIDS_IN_SEARCH.value as usize;
     voids >= most && voids as f64 > history.len() as f64 * VOID_SHARE.value / 100.0
+}
+
+/// Where void trials would end a search that knows no load with all answers: one trial more at a quarter of
+/// the lowest load so far. On a machine that is taken away for most of the time, too, some low load has all
+/// its answers, and gives the interval a lower end. `None` if there is nothing lower.
+pub(super) fn lower(spec: &SearchSpec, history: &[Point]) -> Option<Next> {
+    /// From one load to the next lower one.
+    const STEP: u64 = 4;
+    let is_answered = |point: &Point| point.outcome == Outcome::Pass || point.is_void_with_all();
+    if matches!(spec.mode, Mode::Fixed { .. }) || history.iter().any(is_answered) {
+        return None;
+    }
+    let lowest = history.iter().map(|point| point.load).min()?;
+    let load = (lowest / STEP).max(spec.low);
+    (load < lowest).then(|| spec.trial(load))
 }
 
 /// What is known where void trials at a load kept the search from its end.
