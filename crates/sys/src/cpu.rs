@@ -19,18 +19,25 @@ pub fn available() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
+/// The number that stands for the calling thread.
+const THIS_THREAD: libc::pid_t = 0;
+
 /// Keeps the calling thread, and the threads and children it starts later, on the given processors.
 ///
 /// # Errors
 /// None of them exists or may be used.
 pub fn restrict(cpus: &[usize]) -> io::Result<()> {
+    keep(THIS_THREAD, cpus)
+}
+
+fn keep(thread: libc::pid_t, cpus: &[usize]) -> io::Result<()> {
     // SAFETY: an all-zero cpu_set_t is an empty set; indexes beyond its bits are left out.
     unsafe {
         let mut set: libc::cpu_set_t = zeroed();
         for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
             libc::CPU_SET(cpu, &mut set);
         }
-        crate::check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)).map(drop)
+        crate::check(libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &set)).map(drop)
     }
 }
 
@@ -40,6 +47,15 @@ pub fn restrict(cpus: &[usize]) -> io::Result<()> {
 /// It does not exist or may not be used.
 pub fn pin(cpu: usize) -> io::Result<()> {
     restrict(&[cpu])
+}
+
+/// Keeps another thread, for example one of the kernel, on one processor.
+///
+/// # Errors
+/// There is no such thread or processor, or `CAP_SYS_NICE` is missing.
+pub fn pin_thread(thread: u32, cpu: usize) -> io::Result<()> {
+    let thread = libc::pid_t::try_from(thread).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    keep(thread, &[cpu])
 }
 
 /// Asks for the highest ordinary priority for the calling thread, and for its session among others where the

@@ -1,11 +1,18 @@
 //! Network namespaces with a name (`ip netns`).
 
+mod named;
+mod sysfs;
+
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Where `ip netns` keeps them.
-const DIRECTORY: &str = "/run/netns";
+pub use named::{make, remove};
+pub use sysfs::{place, within_with_sysfs};
+
+/// The directory of the names (ip-netns(8)).
+pub const DIRECTORY: &str = "/run/netns";
 
 /// Moves the calling thread into the namespace, for good; threads that it starts afterwards are there too,
 /// and so are its new sockets. What it holds already stays where it was made.
@@ -13,32 +20,48 @@ const DIRECTORY: &str = "/run/netns";
 /// # Errors
 /// There is no such namespace, or `CAP_SYS_ADMIN` is missing; the message says which.
 pub fn enter(name: &str) -> io::Result<()> {
+    join(&open(name)?).map_err(|error| explain(name, &error))
+}
+
+fn check_name(name: &str) -> io::Result<()> {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         let message = format!("{name:?} cannot be the name of a network namespace");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    let explain = |error: io::Error| {
-        let what = match error.kind() {
-            io::ErrorKind::NotFound => {
-                format!(
-                    "there is no network namespace {name} (`ip netns` lists them, `sextant lab` makes some)"
-                )
-            }
-            io::ErrorKind::PermissionDenied => {
-                format!("network namespace {name}: entering it needs CAP_SYS_ADMIN; run as root")
-            }
-            _ => format!("network namespace {name}: {error}"),
-        };
-        io::Error::new(error.kind(), what)
+    Ok(())
+}
+
+/// Opens a namespace, to enter it or to put devices into it.
+pub(crate) fn open(name: &str) -> io::Result<File> {
+    check_name(name)?;
+    File::open(format!("{DIRECTORY}/{name}")).map_err(|error| explain(name, &error))
+}
+
+fn explain(name: &str, error: &io::Error) -> io::Error {
+    let what = match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no network namespace {name} (`ip netns` lists them, `sextant lab` makes some)")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("network namespace {name}: entering it needs CAP_SYS_ADMIN; run as root")
+        }
+        _ => format!("network namespace {name}: {error}"),
     };
-    let namespace = File::open(format!("{DIRECTORY}/{name}")).map_err(explain)?;
-    join(&namespace).map_err(explain)
+    io::Error::new(error.kind(), what)
 }
 
 /// Moves the calling thread into an open namespace.
 fn join(namespace: &File) -> io::Result<()> {
     // SAFETY: the call has no memory to touch; the descriptor is open.
     crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Calls mount(2); does not allocate.
+fn mount(source: &CStr, target: &CStr, kind: &CStr, flags: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: strings with their ends; no kind that is mounted here has data.
+    let mounted =
+        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) };
+    crate::check(mounted).map(drop)
 }
 
 /// Does something in a thread of its own that has entered a namespace, and waits for it.

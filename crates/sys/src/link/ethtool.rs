@@ -11,6 +11,7 @@ const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
 const GRXFH: u32 = 0x29;
 const GFEATURES: u32 = 0x3a;
+const SFEATURES: u32 = 0x3b;
 const GCHANNELS: u32 = 0x3c;
 
 /// The set of names of the driver's counters.
@@ -22,6 +23,8 @@ const NAME_OCTETS: usize = 32;
 /// A driver may have gained counters (by a new queue) since it was asked how many it has: room for as many
 /// again.
 const SLACK: usize = 1024;
+/// A word holds so many features.
+const BLOCK_BITS: usize = 32;
 /// More than any driver has.
 const NAMES_MAX: usize = 1 << 16;
 
@@ -135,18 +138,51 @@ pub(super) fn statistics(device: &str) -> io::Result<Vec<(String, u64)>> {
     Ok(names.into_iter().zip(values).collect())
 }
 
-/// The names of the features that are on.
-pub(super) fn active_features(device: &str) -> io::Result<Vec<String>> {
+/// A feature of a device.
+struct Feature {
+    name: String,
+    is_changeable: bool,
+    is_active: bool,
+}
+
+/// The features in the order of their bits.
+fn features(device: &str) -> io::Result<Vec<Feature>> {
     let names = names(device, SET_FEATURES)?;
-    let blocks = names.len().div_ceil(32);
+    let blocks = names.len().div_ceil(BLOCK_BITS);
     // struct ethtool_gfeatures: command, number of blocks, blocks of four words: available, requested,
     // active, fixed.
-    let mut features = buffer(&[GFEATURES, blocks as u32], 8 + blocks * 16);
+    let mut words = buffer(&[GFEATURES, blocks as u32], 8 + blocks * 16);
     // SAFETY: no more blocks are written than the buffer says it has.
-    unsafe { call(device, &mut features)? };
-    let is_active = |bit: usize| {
-        let block = u32_at(&features, 8 + bit / 32 * 16 + 8).unwrap_or(0);
-        block >> (bit % 32) & 1 != 0
+    unsafe { call(device, &mut words)? };
+    let is_set = |bit: usize, word: usize| {
+        let block = u32_at(&words, 8 + bit / BLOCK_BITS * 16 + 4 * word).unwrap_or(0);
+        block >> (bit % BLOCK_BITS) & 1 != 0
     };
-    Ok(names.into_iter().enumerate().filter(|(bit, _)| is_active(*bit)).map(|(_, name)| name).collect())
+    let feature = |(bit, name)| Feature { name, is_changeable: is_set(bit, 0), is_active: is_set(bit, 2) };
+    Ok(names.into_iter().enumerate().map(feature).collect())
+}
+
+/// The names of the features that are on.
+pub(super) fn active_features(device: &str) -> io::Result<Vec<String>> {
+    let active = features(device)?.into_iter().filter(|feature| feature.is_active);
+    Ok(active.map(|feature| feature.name).collect())
+}
+
+/// Switches all features on or off whose names are meant, and that can be switched.
+pub(super) fn set_features(device: &str, is_meant: impl Fn(&str) -> bool, on: bool) -> io::Result<()> {
+    let all = features(device)?;
+    let blocks = all.len().div_ceil(BLOCK_BITS);
+    // struct ethtool_sfeatures: command, number of blocks, blocks of two words: valid, requested.
+    let mut words = vec![0; 2 + 2 * blocks];
+    (words[0], words[1]) = (SFEATURES, blocks as u32);
+    for (bit, feature) in all.iter().enumerate() {
+        if feature.is_changeable && is_meant(&feature.name) {
+            let (valid, mask) = (2 + bit / BLOCK_BITS * 2, 1 << (bit % BLOCK_BITS));
+            words[valid] |= mask;
+            words[valid + 1] |= if on { mask } else { 0 };
+        }
+    }
+    let mut request = buffer(&words, 4 * words.len());
+    // SAFETY: the kernel reads as many blocks as the buffer says it has, and writes nothing.
+    unsafe { call(device, &mut request) }
 }

@@ -1,6 +1,7 @@
-//! Network devices, and the route to a server, for frames that bypass the stack.
+//! Network devices, the route to a server for frames that bypass the stack, and the making of devices and
+//! routes.
 //!
-//! Everything is looked up in the network namespace of the calling thread, by netlink and ioctl alone: files
+//! Everything is in the network namespace of the calling thread, by netlink and ioctl alone: files
 //! under `/sys/class/net` show the namespace in which `/sys` was mounted.
 
 mod addresses;
@@ -9,6 +10,7 @@ mod ethtool;
 mod hop;
 mod netlink;
 mod path;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,6 +22,7 @@ pub use addresses::{Assigned, addresses};
 pub use changes::Changes;
 pub use hop::{Hop, next_hop};
 pub use path::{Path, PathError, device_to, path_to, path_via};
+pub use settings::{Network, VethEnd, add_route, add_veth};
 
 /// A network device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,10 +65,8 @@ impl Device {
     /// # Errors
     /// There is none in this namespace.
     pub fn named(name: &str) -> io::Result<Self> {
-        let mut terminated = name.as_bytes().to_vec();
-        terminated.push(0);
         let reply = Request::new(libc::RTM_GETLINK, &[0; IFINFOMSG_OCTETS])
-            .with(libc::IFLA_IFNAME, &terminated)
+            .with_name(libc::IFLA_IFNAME, name)
             .ask(IFINFOMSG_OCTETS)
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::ENODEV | libc::ERANGE | libc::EINVAL) => {

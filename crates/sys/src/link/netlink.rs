@@ -1,10 +1,11 @@
-//! One question to the kernel's routing tables, and its answer (netlink(7), rtnetlink(7)).
+//! One question to the kernel's routing tables and its answer, or one change to them (netlink(7),
+//! rtnetlink(7)).
 
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// A question: the fixed part of a message of type `kind`, and attributes after it.
+/// A question or a change: the fixed part of a message of type `kind`, and attributes after it.
 pub(super) struct Request {
     octets: Vec<u8>,
 }
@@ -33,7 +34,6 @@ impl Request {
     pub fn new(kind: u16, fixed: &[u8]) -> Self {
         let mut octets = vec![0; HEADER_OCTETS];
         octets[4..6].copy_from_slice(&kind.to_ne_bytes());
-        octets[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
         octets.extend_from_slice(fixed);
         Self { octets }
     }
@@ -48,6 +48,27 @@ impl Request {
         self
     }
 
+    /// Adds an attribute that holds what `add` adds.
+    pub fn with_nested(self, kind: u16, add: impl FnOnce(Self) -> Self) -> Self {
+        let start = self.octets.len();
+        let mut nested = add(self.with(kind, &[]));
+        let length = (nested.octets.len() - start) as u16;
+        nested.octets[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+        nested
+    }
+
+    /// Adds a fixed part, where a nested attribute begins with one.
+    pub fn with_fixed(mut self, fixed: &[u8]) -> Self {
+        self.octets.extend_from_slice(fixed);
+        self
+    }
+
+    /// Adds a name, with its end.
+    pub fn with_name(self, kind: u16, name: &str) -> Self {
+        let terminated = [name.as_bytes(), &[0]].concat();
+        self.with(kind, &terminated)
+    }
+
     /// Adds an address.
     pub fn with_address(self, kind: u16, address: IpAddr) -> Self {
         match address {
@@ -60,9 +81,24 @@ impl Request {
     ///
     /// # Errors
     /// The kernel's own, for example that there is no such device, route or neighbour.
-    pub fn ask(mut self, fixed: usize) -> io::Result<Reply> {
+    pub fn ask(self, fixed: usize) -> io::Result<Reply> {
+        Reply::parse(&self.exchange(0)?, fixed)
+    }
+
+    /// Has the kernel make the change, in the network namespace of the calling thread. The flags say whether
+    /// what is changed must be there already (`NLM_F_CREATE`, `NLM_F_EXCL`, `NLM_F_REPLACE`).
+    ///
+    /// # Errors
+    /// The kernel's own.
+    pub fn change(self, flags: libc::c_int) -> io::Result<()> {
+        acknowledged(&self.exchange(libc::NLM_F_ACK | flags)?)
+    }
+
+    /// Sends the message, with flags beside `NLM_F_REQUEST`, and waits for the first message that comes back.
+    fn exchange(mut self, flags: libc::c_int) -> io::Result<Vec<u8>> {
         let length = self.octets.len() as u32;
         self.octets[0..4].copy_from_slice(&length.to_ne_bytes());
+        self.octets[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
         let socket = open()?;
         // SAFETY: the kernel reads `len` octets of the vector.
         let sent = unsafe {
@@ -76,7 +112,7 @@ impl Request {
         let received = unsafe { libc::recv(socket.as_raw_fd(), octets.as_mut_ptr().cast(), octets.len(), 0) };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         octets.truncate(received);
-        Reply::parse(&octets, fixed)
+        Ok(octets)
     }
 }
 
@@ -104,17 +140,35 @@ pub(super) fn open() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a malformed netlink message")
+}
+
+/// The type of a message, and what follows its header.
+fn split(octets: &[u8]) -> io::Result<(libc::c_int, &[u8])> {
+    let length = u32_at(octets, 0).ok_or_else(malformed)? as usize;
+    let kind = u16_at(octets, 4).ok_or_else(malformed)?;
+    let body = octets.get(HEADER_OCTETS..length).ok_or_else(malformed)?;
+    Ok((kind.into(), body))
+}
+
+/// Reads whether a change was made: a message of errors with the number 0.
+fn acknowledged(octets: &[u8]) -> io::Result<()> {
+    let (kind, body) = split(octets)?;
+    match u32_at(body, 0).filter(|_| kind == libc::NLMSG_ERROR) {
+        Some(0) => Ok(()),
+        Some(error) => Err(io::Error::from_raw_os_error((error as i32).wrapping_neg())),
+        None => Err(malformed()),
+    }
+}
+
 impl Reply {
     fn parse(octets: &[u8], fixed: usize) -> io::Result<Self> {
-        let malformed = || io::Error::new(io::ErrorKind::InvalidData, "a malformed netlink message");
-        let length = u32_at(octets, 0).ok_or_else(malformed)? as usize;
-        let kind = u16_at(octets, 4).ok_or_else(malformed)?;
-        let body = octets.get(HEADER_OCTETS..length).ok_or_else(malformed)?;
-        if i32::from(kind) == libc::NLMSG_ERROR {
-            let error = u32_at(body, 0).ok_or_else(malformed)? as i32;
-            return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
+        let (kind, body) = split(octets)?;
+        if kind == libc::NLMSG_ERROR {
+            acknowledged(octets)?;
         }
-        if body.len() < fixed {
+        if kind == libc::NLMSG_ERROR || body.len() < fixed {
             return Err(malformed());
         }
         Ok(Self { octets: body.to_vec(), fixed })
@@ -224,6 +278,34 @@ mod tests {
                 changed[at] = octet;
                 assert!(Attributes::of(&changed).count() <= changed.len());
             }
+        }
+    }
+
+    #[test]
+    fn nested_attributes_hold_what_is_added_inside() {
+        let add = |request: Request| request.with_fixed(&[7; 8]).with_name(2, "veth");
+        let octets = Request::new(7, &[]).with_nested(1, add).with(3, &[1]).octets;
+        let all: Vec<_> = Attributes::of(&octets[HEADER_OCTETS..]).collect();
+        assert_eq!(all.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(Attributes::of(&all[0].1[8..]).collect::<Vec<_>>(), [(2, &b"veth\0"[..])]);
+        assert_eq!(all[0].1.len() % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn only_the_number_zero_acknowledges() {
+        let message = |kind: u16, body: &[u8]| {
+            let mut octets = Request::new(kind, body).octets;
+            let length = octets.len() as u32;
+            octets[..4].copy_from_slice(&length.to_ne_bytes());
+            octets
+        };
+        let error = |code: i32| message(libc::NLMSG_ERROR as u16, &code.to_ne_bytes());
+        acknowledged(&error(0)).unwrap();
+        assert_eq!(acknowledged(&error(-libc::EEXIST)).unwrap_err().raw_os_error(), Some(libc::EEXIST));
+        assert!(acknowledged(&message(libc::RTM_NEWLINK, &[0; 16])).is_err());
+        assert!(Reply::parse(&error(0), 0).is_err(), "it is no answer");
+        for cut in 0..HEADER_OCTETS + 4 {
+            assert!(acknowledged(&error(0)[..cut]).is_err());
         }
     }
 

@@ -83,9 +83,9 @@ impl std::error::Error for PathError {
 }
 
 /// `struct rtmsg`: family, lengths of destination and source, TOS, table, protocol, scope, type, flags.
-const RTMSG_OCTETS: usize = 12;
+pub(super) const RTMSG_OCTETS: usize = 12;
 /// `struct ndmsg`: family, padding, device, state, flags, type.
-const NDMSG_OCTETS: usize = 12;
+pub(super) const NDMSG_OCTETS: usize = 12;
 /// `RTA_VIA`: a next hop of the other address family (RFC 5549).
 const RTA_VIA: u16 = 18;
 /// States in which the kernel itself would use an entry.
@@ -231,7 +231,7 @@ fn unspecified(server: SocketAddr) -> SocketAddr {
     if server.is_ipv4() { ([0; 4], 0).into() } else { ([0u8; 16], 0).into() }
 }
 
-fn family_and_bits(address: IpAddr) -> (u8, u8) {
+pub(super) fn family_and_bits(address: IpAddr) -> (u8, u8) {
     if address.is_ipv4() { (libc::AF_INET as u8, 32) } else { (libc::AF_INET6 as u8, 128) }
 }
 
