@@ -162,7 +162,7 @@ impl Befallen {
 
 #[test]
 fn answers_that_get_lost_on_the_way_are_the_paths() {
-    if !can() {
+    if !can() || !testing::has_program("ip", "iproute2") {
         return;
     }
     let _alone = alone();
@@ -176,7 +176,7 @@ fn answers_that_get_lost_on_the_way_are_the_paths() {
 
 #[test]
 fn an_authdns_that_does_not_answer_in_time_is_the_cause() {
-    if !can() {
+    if !can() || !testing::has_program("ip", "iproute2") {
         return;
     }
     let _alone = alone();
@@ -212,7 +212,7 @@ impl Drop for Backlog {
 #[test]
 fn a_backlog_without_room_is_the_kernels() {
     let cpus = sys::cpu::available();
-    if !can() {
+    if !can() || !testing::has_program("ip", "iproute2") {
         return;
     }
     let [tester, .., other] = cpus[..] else {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use authdns::{Authority, AuthorityConfig, Io, Zone, ZoneConfig};
 use lab::network::{Lab, LabSpec, Role, remove};
+use sys::link::Device;
 
 use crate::running::{Background, command, sextant, stderr, stdout};
 
@@ -50,9 +51,9 @@ fn lb_up_run_status_down() {
     let run = sextant(&["lab", "run", "--name", &lab, "--in", "dut", "--", "sh", "-c", script]);
     assert_eq!(run.status.code(), Some(7), "{}", stderr(&run));
     assert_eq!(stdout(&run), "rx-0\nrx-1\ntx-0\ntx-1\n1\n");
-    let features = sextant(&["lab", "run", "--name", &lab, "--", "ethtool", "-k", "dut0"]);
-    assert!(stdout(&features).contains("tx-udp-segmentation: off"));
-    assert!(stdout(&features).contains("generic-receive-offload: on"));
+    let features = || Device::named("dut0")?.features();
+    let features = sys::netns::within(&format!("{lab}-tester"), features).unwrap().unwrap();
+    assert!(features.gro && !features.tx_udp_segmentation && !features.tso, "{features:?}");
 
     let status = sextant(&["lab", "status"]);
     assert!(stdout(&status).contains(&format!("The lab '{lab}' is up:")), "{}", stdout(&status));
@@ -242,10 +243,7 @@ fn lb_namespaces_of_others_are_left_alone_and_debris_is_not() {
     }
     let lab = name("own");
     let foreign = format!("{lab}-dut");
-    let ip = |arguments: &[&str]| {
-        assert!(std::process::Command::new("ip").args(arguments).status().unwrap().success());
-    };
-    ip(&["netns", "add", &foreign]);
+    sys::netns::make(&foreign, || Ok(())).unwrap();
     for action in [&["up"][..], &["down"], &["run"]] {
         let command: &[&str] = if action == ["run"] { &["--", "true"] } else { &[] };
         let output = sextant(&[&["lab"], action, &["--name", &lab], command].concat());
@@ -253,13 +251,58 @@ fn lb_namespaces_of_others_are_left_alone_and_debris_is_not() {
         assert!(stderr(&output).contains("is not a lab's, and is left alone"), "{}", stderr(&output));
     }
     assert_eq!(namespaces(&lab), ["dut"]);
-    ip(&["netns", "delete", &foreign]);
+    sys::netns::remove(&foreign).unwrap();
 
-    // As when iproute2 is killed between making the file and the namespace.
+    // As when a process is killed between making the file and the namespace.
     fs::write(format!("/run/netns/{foreign}"), "").unwrap();
     drop(Lab::up(&LabSpec { name: lab.clone(), ..LabSpec::default() }).unwrap());
     assert_eq!(namespaces(&lab), [""; 0]);
     assert_eq!(remove::down(&lab).unwrap(), remove::Removal::default());
+}
+
+#[test]
+fn lb_no_other_program_is_needed() {
+    if !can() {
+        return;
+    }
+    let lab = name("bare");
+    let up = ["lab", "up", "--name", &lab, "--napi-cpu", "0"];
+    for arguments in [&up[..], &["lab", "status"], &["lab", "down", "--name", &lab]] {
+        let output = command(arguments).env("PATH", "/nonexistent").output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(namespaces(&lab).len(), if arguments[1] == "down" { 0 } else { 3 });
+    }
+}
+
+#[test]
+fn lb_ip_knows_our_namespaces_and_we_know_those_of_ip() {
+    if !can() || !testing::has_program("ip", "iproute2") {
+        return;
+    }
+    let ip = |arguments: &[&str]| {
+        let output = std::process::Command::new("ip").args(arguments).output().unwrap();
+        assert!(output.status.success(), "ip {}: {}", arguments.join(" "), stderr(&output));
+        stdout(&output)
+    };
+    let lab = Lab::up(&LabSpec { name: name("ip"), ..LabSpec::default() }).unwrap();
+    let inside = lab.namespace(Role::Auth);
+    assert!(ip(&["netns", "list"]).lines().any(|line| line.split(' ').next() == Some(&inside)));
+    // What earlier versions asked ip(8) for.
+    let addresses = ip(&["-n", &inside, "-brief", "address"]);
+    assert!(addresses.contains("198.18.23.3/24 2001:2:0:23::3/64"), "{addresses}");
+    let routes = ip(&["-n", &inside, "route"]) + &ip(&["-n", &inside, "-6", "route"]);
+    assert!(routes.contains("198.19.0.0/16 via 198.18.13.1 dev tester0"), "{routes}");
+    assert!(routes.contains("2001:2:0:c000::/52 via 2001:2:0:13::1 dev tester0"), "{routes}");
+    let local = ip(&["-n", &lab.namespace(Role::Tester), "route", "show", "table", "local"]);
+    assert!(local.contains("local 198.19.0.0/16 dev lo"), "{local}");
+    assert_eq!(ip(&["netns", "exec", &inside, "ls", "/sys/class/net"]), "dut0\nlo\ntester0\n");
+    // What earlier versions made, by ip(8), is removed, too.
+    let old = name("old");
+    let left = format!("{old}-tester");
+    ip(&["netns", "add", &left]);
+    ip(&["-n", &left, "link", "set", "dev", "lo", "alias", &format!("sextant lab {old} stays")]);
+    assert!(remove::down(&old).unwrap().namespaces.contains(&left));
+    assert_eq!(namespaces(&old), [""; 0]);
 }
 
 #[test]

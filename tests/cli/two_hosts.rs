@@ -1,8 +1,6 @@
 //! `sextant bench --dut` past the kernel's network stack, as with a Tester and a server on two hosts
 //! (docs/two-hosts.md): namespaces of a lab are in place of the hosts.
 
-use std::process::Command;
-
 use lab::network::{Lab, LabSpec, Role};
 use record::Results;
 
@@ -27,9 +25,8 @@ fn a_server_on_another_host_is_measured_past_the_stack() {
         dut.ipv6, tester.ipv4
     );
     std::fs::write(&config, text).unwrap();
-    let mut dns64d = Command::new("ip");
-    dns64d.args(["netns", "exec", &lab.namespace(Role::Dut), env!("CARGO_BIN_EXE_dns64d"), "--config"]);
-    dns64d.arg(&config);
+    let mut dns64d = lab.command(Role::Dut, env!("CARGO_BIN_EXE_dns64d"));
+    dns64d.arg("--config").arg(&config);
     let (_server, _) = Background::start(dns64d, "event=ready");
     let (server, auth) = (format!("[{}]:53", dut.ipv6), format!("{}:53", tester.ipv4));
     let out = base.path().join("record");

@@ -144,7 +144,7 @@ fn dx_upstream_servers_are_asked_past_the_stack_as_by_sockets() {
 
 #[test]
 fn dx_ways_are_followed_and_sockets_are_there_where_none_is_known() {
-    if !can() {
+    if !can() || !testing::has_program("ip", "iproute2") {
         return;
     }
     let site = Site::new("ways", 4);

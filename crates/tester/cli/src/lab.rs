@@ -155,7 +155,7 @@ pub fn run(args: &LabArgs) -> Result<ExitCode, Failure> {
 struct Description {
     name: String,
     namespaces: Vec<NamespaceInfo>,
-    sources: [&'static str; 2],
+    sources: [String; 2],
 }
 
 #[derive(Serialize)]
@@ -175,7 +175,7 @@ fn up(spec: &LabSpec, json: bool) -> Result<(), Failure> {
     let description = Description {
         name: lab.name().to_owned(),
         namespaces: Role::ALL.map(place).into(),
-        sources: [SOURCES_IPV4, SOURCES_IPV6],
+        sources: [SOURCES_IPV4, SOURCES_IPV6].map(|network| network.to_string()),
     };
     if json { print_json(&description) } else { print(&up_text(&description)) }
 }
@@ -191,7 +191,7 @@ fn up_text(lab: &Description) -> String {
             );
         }
     }
-    let [ipv4, ipv6] = lab.sources;
+    let [ipv4, ipv6] = &lab.sources;
     let (dut, auth) = (End::new(Role::Dut, Role::Tester), End::new(Role::Auth, Role::Dut));
     let name =
         if lab.name == LabSpec::default().name { String::new() } else { format!(" --name {}", lab.name) };
@@ -292,7 +292,10 @@ fn supervise(command: &mut Command, signals: &mut Signals) -> io::Result<ExitCod
         command.process_group(0);
     }
     sys::process::die_with_parent(command);
-    let mut child = command.spawn()?;
+    let mut child = command.spawn().map_err(|error| {
+        let text = format!("cannot run {}: {error}", command.get_program().display());
+        io::Error::new(error.kind(), text)
+    })?;
     let handle = signals.handle();
     let pid = child.id();
     std::thread::scope(|scope| {

@@ -184,7 +184,7 @@ fn ip(words: &str) -> Result<(), String> {
 /// without.
 #[test]
 fn vlan_devices_whose_tags_are_hidden_are_served_by_sockets_or_on_themselves() {
-    if !can_run() {
+    if !can_run() || !testing::has_program("ip", "iproute2") {
         return;
     }
     let lab = lab("hid");

@@ -8,13 +8,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use serde::Deserialize;
+use sys::link::Device;
+use sys::netns;
 
 use super::plan::Role;
-use super::tools;
 
-/// Where iproute2 keeps the names (`ip-netns(8)`).
-const DIRECTORY: &str = "/run/netns";
+/// The device that has the mark.
+pub(super) const LOOPBACK: &str = "lo";
 const PREFIX: &str = "sextant lab ";
 /// The namespaces that a process has; this is the network's.
 const OWN_NAMESPACE: &str = "/proc/self/ns/net";
@@ -116,18 +116,24 @@ pub fn namespace(lab: &str, role: Role) -> String {
 /// # Errors
 /// The namespace cannot be entered.
 pub fn look(namespace: &str) -> io::Result<Found> {
-    #[derive(Deserialize)]
-    struct Link {
-        ifalias: Option<String>,
+    if let Some(nothing) = without_namespace(namespace)? {
+        return Ok(nothing);
     }
-    let Ok(file) = fs::metadata(Path::new(DIRECTORY).join(namespace)) else { return Ok(Found::Free) };
-    if file.dev() != fs::metadata(OWN_NAMESPACE)?.dev() {
-        return Ok(Found::Debris);
+    let alias = netns::within(namespace, || Device::named(LOOPBACK)?.alias()).flatten();
+    match alias {
+        Ok(alias) => Ok(Mark::parse(&alias.unwrap_or_default()).map_or(Found::Foreign, Found::Ours)),
+        // It may have been removed meanwhile.
+        Err(error) => without_namespace(namespace)?.ok_or(error),
     }
-    let links = tools::ip(&["-n", namespace, "-json", "link", "show", "dev", "lo"])?;
-    let links: Vec<Link> = serde_json::from_str(&links)?;
-    let alias = links.into_iter().next().and_then(|lo| lo.ifalias).unwrap_or_default();
-    Ok(Mark::parse(&alias).map_or(Found::Foreign, Found::Ours))
+}
+
+/// What stands under a name that has no namespace; `None` where it has one.
+fn without_namespace(name: &str) -> io::Result<Option<Found>> {
+    let Ok(file) = fs::metadata(Path::new(netns::DIRECTORY).join(name)) else {
+        return Ok(Some(Found::Free));
+    };
+    let is_namespace = file.dev() == fs::metadata(OWN_NAMESPACE)?.dev();
+    Ok((!is_namespace).then_some(Found::Debris))
 }
 
 /// The labs that have at least one marked namespace, each once.
@@ -135,7 +141,7 @@ pub fn look(namespace: &str) -> io::Result<Found> {
 /// # Errors
 /// The directory of the names cannot be read.
 pub fn labs() -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(DIRECTORY) {
+    let entries = match fs::read_dir(netns::DIRECTORY) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
@@ -159,18 +165,21 @@ pub fn labs() -> io::Result<Vec<String>> {
 /// Makes a namespace that has its mark before it has its name, so that none of ours is ever without.
 ///
 /// # Errors
-/// What `unshare` or `ip` say.
+/// It cannot be made; the message says why.
 pub fn make(namespace: &str, mark: &Mark) -> io::Result<()> {
-    const SCRIPT: &str = "ip link set dev lo up alias \"$1\" && exec ip netns attach \"$0\" $$";
-    tools::run("unshare", &["--net", "sh", "-c", SCRIPT, namespace, &mark.to_string()], "").map(drop)
+    netns::make(namespace, || {
+        let loopback = Device::named(LOOPBACK)?;
+        loopback.set_alias(&mark.to_string())?;
+        loopback.set_up()
+    })
 }
 
 /// Changes the mark.
 ///
 /// # Errors
-/// What `ip` says.
+/// The namespace is not there, or the process may not.
 pub fn remark(namespace: &str, mark: &Mark) -> io::Result<()> {
-    tools::ip(&["-n", namespace, "link", "set", "dev", "lo", "alias", &mark.to_string()]).map(drop)
+    netns::within(namespace, || Device::named(LOOPBACK)?.set_alias(&mark.to_string()))?
 }
 
 #[cfg(test)]

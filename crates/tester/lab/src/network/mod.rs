@@ -1,15 +1,16 @@
 //! A lab on one machine: Tester, DUT and AuthDNS as network namespaces, each joined to the other two by a
 //! veth pair.
 //!
-//! [`plan`] fixes devices and addresses, [`mark`] tells ours from other namespaces, [`remove`] takes labs
-//! down, whatever state they are in.
+//! [`plan`] fixes devices and addresses, [`build`] makes them, [`mark`] tells ours from other namespaces,
+//! [`remove`] takes labs down, whatever state they are in.
 
+mod build;
 pub mod mark;
+mod needs;
 pub mod plan;
 pub mod remove;
 pub mod status;
 mod threads;
-mod tools;
 
 use std::ffi::OsStr;
 use std::io;
@@ -21,11 +22,10 @@ use std::time::{Duration, Instant};
 use sys::bpf::Attached;
 use sys::link::Device;
 
+pub use needs::{check, find as find_program};
 pub use plan::{End, Role};
-pub use tools::{check, find as find_program};
 
 use mark::{Found, Mark, Owner, look, namespace};
-use plan::LINKS;
 
 /// The longest name of a lab, in octets.
 const NAME_OCTETS_MAX: usize = 32;
@@ -116,9 +116,8 @@ impl Lab {
     /// # Errors
     /// - `InvalidInput`: the specification cannot be met;
     /// - `PermissionDenied`: the capabilities that are missing;
-    /// - `NotFound`: a program is missing, and its package;
     /// - `AlreadyExists`: there is a lab, or a namespace of somebody else, of that name;
-    /// - others: what the tools say. Nothing is left behind then.
+    /// - others: what the kernel says. Nothing is left behind then.
     pub fn up(spec: &LabSpec) -> io::Result<Self> {
         spec.check()?;
         check()?;
@@ -127,7 +126,7 @@ impl Lab {
         for role in Role::ALL {
             check_free(&namespace(&spec.name, role), &spec.name)?;
         }
-        if let Err(error) = build(spec) {
+        if let Err(error) = build::all(spec) {
             // Whatever cannot be removed now is stale when this process has ended: the next lab removes it.
             let _ = remove::lab(&spec.name);
             return Err(error);
@@ -138,8 +137,8 @@ impl Lab {
     /// The lab of that name, if it is up and complete; dropping it changes nothing.
     ///
     /// # Errors
-    /// `PermissionDenied` or `NotFound` as with [`Lab::up`]; `WouldBlock`: it belongs to another process and
-    /// ends with it; others: what `ip` says.
+    /// `PermissionDenied` as with [`Lab::up`]; `WouldBlock`: it belongs to another process and ends with it;
+    /// others: what the kernel says.
     pub fn find(name: &str) -> io::Result<Option<Self>> {
         check_name(name)?;
         check()?;
@@ -187,8 +186,8 @@ impl Lab {
     /// A program that will run in the namespace of a role, with `/sys` showing the devices there. Its process
     /// is the one that is spawned: signals and exit code are the program's.
     pub fn command(&self, role: Role, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace(role)]).arg(program);
+        let mut command = Command::new(program);
+        sys::netns::place(&mut command, &self.namespace(role));
         command
     }
 }
@@ -219,27 +218,6 @@ impl Drop for Lab {
     }
 }
 
-/// Makes everything, in the name of this process.
-fn build(spec: &LabSpec) -> io::Result<()> {
-    let mark = Mark { lab: spec.name.clone(), owner: Some(Owner::this_process()?) };
-    for role in Role::ALL {
-        mark::make(&namespace(&spec.name, role), &mark)?;
-    }
-    join(spec)?;
-    for role in Role::ALL {
-        configure(spec, role)?;
-    }
-    // With GRO a veth has NAPI, which AF_XDP, XDP_REDIRECT and threads need. Only where both ends are up
-    // already does the other end learn that it may send frames of XDP programs.
-    for role in Role::ALL {
-        set_features(spec, role, &["gro", "on"])?;
-    }
-    for &(role, cpu) in &spec.napi_cpus {
-        threads::pin(spec, role, cpu)?;
-    }
-    Ok(())
-}
-
 fn temporary(name: &str, owner: Owner) -> io::Error {
     let text =
         format!("the lab '{name}' belongs to process {} and ends with it: choose another --name", owner.pid);
@@ -249,7 +227,7 @@ fn temporary(name: &str, owner: Owner) -> io::Error {
 fn check_free(namespace: &str, lab: &str) -> io::Result<()> {
     match look(namespace)? {
         Found::Free => Ok(()),
-        Found::Debris => remove::namespace_name(namespace),
+        Found::Debris => sys::netns::remove(namespace),
         Found::Ours(Mark { owner: Some(owner), .. }) => Err(temporary(lab, owner)),
         Found::Ours(_) => {
             let text = format!("the lab '{lab}' is up already: sextant lab down --name {lab} removes it");
@@ -264,45 +242,6 @@ fn not_ours(namespace: &str) -> io::Error {
         "there is a network namespace '{namespace}' that is not a lab's, and is left alone: choose another --name"
     );
     io::Error::new(io::ErrorKind::AlreadyExists, text)
-}
-
-/// Makes the links, both ends at once and each in its namespace.
-fn join(spec: &LabSpec) -> io::Result<()> {
-    let queues = spec.queues.to_string();
-    let mut batch = String::new();
-    for (role, towards) in LINKS {
-        let near = End::new(role, towards);
-        let far = near.peer();
-        let one = |end: &End| {
-            let (device, mac, inside) = (&end.device, &end.mac, namespace(&spec.name, end.role));
-            format!("{device} netns {inside} address {mac} numrxqueues {queues} numtxqueues {queues}")
-        };
-        batch += &format!("link add {} type veth peer name {}\n", one(&near), one(&far));
-    }
-    tools::run("ip", &["-batch", "-"], &batch).map(drop)
-}
-
-/// Addresses, neighbours, routes and offloads of a role.
-fn configure(spec: &LabSpec, role: Role) -> io::Result<()> {
-    let inside = namespace(&spec.name, role);
-    let segmentation = if spec.segmentation { "on" } else { "off" };
-    set_features(spec, role, &["tx-udp-segmentation", segmentation, "tso", segmentation])?;
-    if role == Role::Tester {
-        // IPv6 sockets take the addresses of a local route only then; IPv4 sockets do anyway.
-        let script = "echo 1 > /proc/sys/net/ipv6/ip_nonlocal_bind";
-        tools::ip(&["netns", "exec", &inside, "sh", "-c", script])?;
-    }
-    tools::run("ip", &["-n", &inside, "-batch", "-"], &plan::configuration(role)).map(drop)
-}
-
-/// Sets features of all devices of a role, with the words of `ethtool -K`.
-fn set_features(spec: &LabSpec, role: Role, features: &[&str]) -> io::Result<()> {
-    let inside = namespace(&spec.name, role);
-    for towards in role.peers() {
-        let device = End::new(role, towards).device;
-        tools::ip(&[&["netns", "exec", &inside, "ethtool", "-K", &device], features].concat())?;
-    }
-    Ok(())
 }
 
 /// Held while labs are made or removed, by one process of the machine at a time.

@@ -1,13 +1,17 @@
 //! Removes labs: complete labs, incomplete labs, and labs whose process was killed.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde::Serialize;
+use sys::link::Device;
+use sys::netns;
 
 use super::mark::{self, Found, Mark, look, namespace};
+use super::needs;
 use super::plan::{End, Role};
-use super::tools;
 
 /// What was removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -21,11 +25,11 @@ pub struct Removal {
 /// Removes the lab of that name if there is one, and every lab whose process was killed.
 ///
 /// # Errors
-/// `InvalidInput`: the name; `PermissionDenied`, `NotFound`: what is missing; `WouldBlock`: it belongs to a
-/// running process; `AlreadyExists`: the namespace of that name is somebody else's; others: what `ip` says.
+/// `InvalidInput`: the name; `PermissionDenied`: what is missing; `WouldBlock`: it belongs to a running
+/// process; `AlreadyExists`: the namespace of that name is somebody else's; others: what the kernel says.
 pub fn down(name: &str) -> io::Result<Removal> {
     super::check_name(name)?;
-    tools::check()?;
+    needs::check()?;
     let _lock = super::lock()?;
     let mut removed = stale()?;
     let mut foreign = None;
@@ -68,31 +72,34 @@ pub(super) fn lab(name: &str) -> io::Result<Removal> {
             Found::Ours(_) => {
                 removed.left.extend(processes(&inside)?);
                 // A process inside would keep the devices, so they go first, and with each its other end.
-                for towards in role.peers() {
-                    let device = End::new(role, towards).device;
-                    // It may be gone already, or never have been there.
-                    let _ = tools::ip(&["-n", &inside, "link", "delete", "dev", &device]);
-                }
+                netns::within(&inside, || devices(role))?;
             }
         }
-        namespace_name(&inside)?;
+        netns::remove(&inside)?;
         removed.namespaces.push(inside);
     }
     Ok(removed)
 }
 
-/// Removes a name, and with the last process inside the namespace.
-pub(super) fn namespace_name(namespace: &str) -> io::Result<()> {
-    tools::ip(&["netns", "delete", namespace]).map(drop)
+/// Removes the devices of a role, in its namespace.
+fn devices(role: Role) {
+    for towards in role.peers() {
+        // One may be gone already, or never have been there.
+        let _ = Device::named(&End::new(role, towards).device).and_then(|device| device.remove());
+    }
 }
 
+/// The processes in a namespace.
 fn processes(namespace: &str) -> io::Result<Vec<(u32, String)>> {
-    let pids = tools::ip(&["netns", "pids", namespace])?;
-    let pids = pids.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok());
+    let identity = |file: Metadata| (file.dev(), file.ino());
+    let wanted = identity(fs::metadata(Path::new(netns::DIRECTORY).join(namespace))?);
+    let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     // One that ends meanwhile is not left.
+    let inside =
+        |pid: &u32| fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|at| identity(at) == wanted);
     let name =
         |pid: u32| Some((pid, fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned()));
-    Ok(pids.filter_map(name).collect())
+    Ok(pids.filter(inside).filter_map(name).collect())
 }
 
 impl Removal {

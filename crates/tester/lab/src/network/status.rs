@@ -2,11 +2,12 @@
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use sys::link::Device;
 
 use super::mark::{self, Found, Mark, look, namespace};
+use super::needs;
 use super::plan::{End, Role};
-use super::tools;
 
 /// A lab as it is found.
 #[derive(Clone, Debug, Serialize)]
@@ -53,9 +54,9 @@ pub struct DeviceStatus {
 /// All labs of this machine.
 ///
 /// # Errors
-/// As with [`super::check`], or what `ip` says.
+/// As with [`super::check`], or a namespace cannot be entered.
 pub fn all() -> io::Result<Vec<Status>> {
-    tools::check()?;
+    needs::check()?;
     mark::labs()?.into_iter().map(one).collect()
 }
 
@@ -65,7 +66,8 @@ fn one(name: String) -> io::Result<Status> {
         let inside = namespace(&name, role);
         if let Found::Ours(mark) = look(&inside)? {
             marks.push(mark);
-            devices.extend(device_status(&inside, role)?);
+            // A lab that is removed meanwhile has none.
+            devices.extend(sys::netns::within(&inside, || device_status(&inside, role)).unwrap_or_default());
         }
     }
     let state = match marks.as_slice() {
@@ -78,38 +80,20 @@ fn one(name: String) -> io::Result<Status> {
     Ok(Status { name, state, devices })
 }
 
-#[derive(Deserialize)]
-struct Link {
-    ifname: String,
-    stats64: Stats,
-}
-
-#[derive(Deserialize)]
-struct Stats {
-    rx: Counts,
-    tx: Counts,
-}
-
-#[derive(Deserialize)]
-struct Counts {
-    packets: u64,
-    dropped: u64,
-}
-
-fn device_status(inside: &str, role: Role) -> io::Result<Vec<DeviceStatus>> {
-    let links = tools::ip(&["-n", inside, "-json", "-statistics", "link", "show"])?;
-    let links: Vec<Link> = serde_json::from_str(&links)?;
+/// The devices of a role that are there, in its namespace.
+fn device_status(inside: &str, role: Role) -> Vec<DeviceStatus> {
     let ends = role.peers().map(|towards| End::new(role, towards));
-    Ok(ends
-        .filter_map(|end| {
-            let Stats { rx, tx } = &links.iter().find(|link| link.ifname == end.device)?.stats64;
-            Some(DeviceStatus {
-                namespace: inside.to_owned(),
-                end,
-                received: rx.packets,
-                sent: tx.packets,
-                dropped: rx.dropped + tx.dropped,
-            })
+    ends.filter_map(|end| {
+        // One that is not there yet, or no more, has no counters.
+        let counters = Device::named(&end.device).and_then(|device| device.statistics()).ok()?;
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        Some(DeviceStatus {
+            namespace: inside.to_owned(),
+            end,
+            received: count("link.rx_packets"),
+            sent: count("link.tx_packets"),
+            dropped: count("link.rx_dropped") + count("link.tx_dropped"),
         })
-        .collect())
+    })
+    .collect()
 }
