@@ -21,7 +21,7 @@ ATTACK_S ?= 20
 FORGED_PACKETS ?= 2000000
 
 .PHONY: bench bench-tester bench-auth bench-dns64 promises attack-test \
-    attack-lab profile build bpf demo-nat64 static static-test package package-test unit-test \
+    attack-lab profile build bpf demo-nat64 static static-test bare-test package package-test unit-test \
     image image-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
@@ -90,6 +90,10 @@ static:
 # Uses them where there is nothing else; as root.
 static-test:
 	dist/static-test $(TARGET)/static
+
+# A bench of dns64d where there is no other program, as root and without; as root.
+bare-test: build
+	dist/bare-test $(TARGET)/release
 
 # Debian packages of both programs, in target/package; needs Debian's debhelper.
 package:
