@@ -86,7 +86,12 @@ static __always_inline int may_ask(const struct repeating *repeating, const stru
 static __always_inline int read_query(struct xdp_md *ctx, __u32 dns_at, __u32 octets, struct query *query)
 {
     octets -= ID_OCTETS;
-    if (octets < KEY_OCTETS_MIN || octets > KEY_OCTETS)
+    /* The barrier keeps the compiler from making one comparison of two, from which older verifiers (Linux
+     * 6.1) do not learn the bounds of the number itself. */
+    if (octets < KEY_OCTETS_MIN)
+        return 0;
+    barrier_var(octets);
+    if (octets > KEY_OCTETS)
         return 0;
     if (bpf_xdp_load_bytes(ctx, dns_at + ID_OCTETS, query->key, octets) ||
         bpf_xdp_load_bytes(ctx, dns_at + ID_OCTETS + octets - sizeof(query->tail), query->tail,
@@ -171,7 +176,7 @@ static __always_inline int repeat(struct xdp_md *ctx, struct table *table, const
     if ((void *)(udp + 1) > end || !may_ask(&table->repeating, &datagram->from))
         return -1;
     struct query query = {};
-    if (!read_query(ctx, dns_at, bpf_ntohs(udp->len) - sizeof(*udp), &query))
+    if (!read_query(ctx, dns_at, udp_octets(udp) - sizeof(*udp), &query))
         return -1;
     __u32 worker = ctx->rx_queue_index % place.workers;
     __u64 serial = 0;
@@ -179,9 +184,12 @@ static __always_inline int repeat(struct xdp_md *ctx, struct table *table, const
     if (!answer)
         return -1;
     __u32 question_end = DNS_HEADER_OCTETS + query.question_octets;
-    __u32 text_octets = answer->text_octets, class = answer->class;
-    if (!text_octets || text_octets > TEXT_OCTETS)
+    /* None becomes too many. Without the barrier the compiler would compare another number than it uses. */
+    __u32 text_octets = answer->text_octets - 1, class = answer->class;
+    barrier_var(text_octets);
+    if (text_octets >= TEXT_OCTETS)
         return -1;
+    text_octets += 1;
     __u32 octets = sizeof(*udp) + question_end + text_octets;
     int more = (int)(udp_at + octets) - (int)(end - data);
     if (grow(ctx, more, dns_at + question_end))

@@ -60,7 +60,7 @@ static __always_inline void note_arrival(void)
 }
 
 /* The sum of a datagram of so many octets; the frame is longer where the device has padded it. */
-static __always_inline __u64 sum_of(const __u8 *at, const void *end, __u32 octets)
+static __always_inline __u64 sum_of(const __u8 *at, const void *end, __u64 octets)
 {
     __u64 sum = 0;
     for (int words = 0; words < MAX_UDP_OCTETS / 8; words++) {
@@ -93,7 +93,7 @@ static __always_inline int reflect(void *data, void *end, struct udphdr *udp, in
         COUNT(counters, RESPONSES);
         return XDP_PASS;
     }
-    __u32 octets = bpf_ntohs(udp->len);
+    __u64 octets = udp_octets(udp);
     if (octets < sizeof(*udp) + DNS_HEADER_OCTETS || octets > MAX_UDP_OCTETS || (void *)udp + octets > end) {
         COUNT(counters, UNFIT);
         return XDP_PASS;

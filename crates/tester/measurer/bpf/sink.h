@@ -179,7 +179,7 @@ static __always_inline __u64 since_sending(__u64 n, __u64 due, __u64 now)
 
 /* Hands a message to user space in a record of constant size, as the verifier wants it; 0 if there is no
  * room. */
-static __always_inline int hand_over_in(struct xdp_md *ctx, const __u32 size, __u32 octets, __u64 n,
+static __always_inline int hand_over_in(struct xdp_md *ctx, const __u32 size, __u64 octets, __u64 n,
     __u64 due,
                                         __u64 now)
 {
@@ -190,7 +190,10 @@ static __always_inline int hand_over_in(struct xdp_md *ctx, const __u32 size, __
     doubt->octets = octets;
     doubt->latency_ns = now - due;
     doubt->latency_from_send_ns = since_sending(n, due, now);
-    if (bpf_xdp_load_bytes(ctx, DNS_AT, doubt->message, octets)) {
+    /* Compared once more, for older verifiers (Linux 6.1): of a number that was put on the stack before a
+     * comparison they do not learn what it says. */
+    barrier_var(octets);
+    if (octets > size - sizeof(*doubt) || bpf_xdp_load_bytes(ctx, DNS_AT, doubt->message, octets)) {
         bpf_ringbuf_discard(doubt, 0);
         return 0;
     }
@@ -198,11 +201,11 @@ static __always_inline int hand_over_in(struct xdp_md *ctx, const __u32 size, __
     return 1;
 }
 
-static __always_inline int hand_over(struct xdp_md *ctx, __u32 octets, __u64 n, __u64 due, __u64 now)
+static __always_inline int hand_over(struct xdp_md *ctx, __u64 octets, __u64 n, __u64 due, __u64 now)
 {
-    if (octets > 0 && octets <= DOUBT_SMALL - sizeof(struct doubt))
+    if (octets <= DOUBT_SMALL - sizeof(struct doubt))
         return hand_over_in(ctx, DOUBT_SMALL, octets, n, due, now);
-    if (octets > 0 && octets <= DOUBT_LARGE - sizeof(struct doubt))
+    if (octets <= DOUBT_LARGE - sizeof(struct doubt))
         return hand_over_in(ctx, DOUBT_LARGE, octets, n, due, now);
     return 0;
 }
@@ -239,7 +242,7 @@ static __always_inline void note_valid(struct account *account, __u64 n, __u64 d
 /* Takes a message of so many octets; the frame may be longer, and what follows is no part of the answer. */
 static __always_inline void take(struct xdp_md *ctx, struct account *account, const __u8 *frame,
     const void *end,
-                                 const struct udphdr *udp, __u32 octets)
+                                 const struct udphdr *udp, __u64 octets)
 {
     const struct dns_header *dns = (const void *)(udp + 1);
     __u64 n = trial.queries, due = 0, now = 0;
@@ -297,7 +300,7 @@ static __always_inline int take_frame(struct xdp_md *ctx, struct account *accoun
     if ((const void *)(udp + 1) + sizeof(struct dns_header) > end || udp->source != trial.server_port ||
         ((bpf_ntohs(udp->dest) - trial.first_port) & ~trial.port_mask))
         return 0;
-    __u32 octets = bpf_ntohs(udp->len);
+    __u64 octets = udp_octets(udp);
     if (octets < sizeof(*udp) + sizeof(struct dns_header) || (const void *)udp + octets > end)
         return 0;
     take(ctx, account, frame, end, udp, octets - sizeof(*udp));
