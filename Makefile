@@ -6,6 +6,7 @@ BENCH_AUTH_ARGS ?=
 BENCH_DNS64_ARGS ?=
 PROMISES ?=
 ATTACKS ?=
+KERNEL_TEST ?=
 PROFILE ?= $(TARGET)/profile/dns64d-misses.svg
 FUZZ_SECONDS ?= 60
 # Measurements in each row of the two tables; of the second one also where trials last 60 s.
@@ -21,8 +22,8 @@ ATTACK_S ?= 20
 FORGED_PACKETS ?= 2000000
 
 .PHONY: bench bench-tester bench-auth bench-dns64 promises attack-test \
-    attack-lab profile build bpf demo-nat64 static static-test bare-test package package-test unit-test \
-    image image-test \
+    attack-lab profile build bpf demo-nat64 static static-test bare-test kernel-test package package-test \
+    unit-test image image-test \
     test fmt clippy unit examples docs fuzz-check deep-test deep-unit deep-truth deny msrv miri fuzz
 
 # Measures dns64d on this machine; for example: make bench BENCH_ARGS='--peer unbound'. The profile `first`
@@ -94,6 +95,11 @@ static-test:
 # A bench of dns64d where there is no other program, as root and without; as root.
 bare-test: build
 	dist/bare-test $(TARGET)/release
+
+# Loads and uses all their BPF programs under another kernel, in QEMU; docs/releasing.md has what to name:
+# make kernel-test KERNEL_TEST='ROOT KERNEL MODULES'.
+kernel-test:
+	dist/kernel-test $(TARGET)/static $(KERNEL_TEST)
 
 # Debian packages of both programs, in target/package; needs Debian's debhelper.
 package:
