@@ -32,7 +32,8 @@ pub struct Entry {
 /// The page; what is measured first stands first.
 pub fn html(mut entries: Vec<Entry>) -> String {
     entries.sort_by(|a, b| a.results.started_utc.cmp(&b.results.started_utc));
-    let over_time = "Median rates, a line for each server that was measured twice or more.";
+    let over_time = "Median rates, a line for each server that was measured twice or more. Searches for \
+                     connections are not in it.";
     let body = html! {
         header {
             p.kind { "Index" }
@@ -65,9 +66,10 @@ fn results(entries: &[Entry]) -> Table {
         Column("server", false),
         Column("preset", false),
         Column("runs", true),
-        Column("P1, q/s", true),
-        Column("median, q/s", true),
-        Column("P99, q/s", true),
+        Column("P1", true),
+        Column("median", true),
+        Column("P99", true),
+        Column("unit", false),
         Column("dispersion", true),
         Column("limited by", false),
     ];
@@ -77,7 +79,7 @@ fn results(entries: &[Entry]) -> Table {
 
 fn row(entry: &Entry) -> Vec<Cell> {
     let Entry { directory, results } = entry;
-    let summary = results.summary.as_ref();
+    let summary = results.found();
     let number = |of: fn(&Summary) -> f64| Cell::maybe(summary.map(of), |value| real(value, 0));
     let limit = match (&results.state, &results.bottleneck) {
         (State::Failed(why), _) => format!("failed: {why}"),
@@ -95,12 +97,14 @@ fn row(entry: &Entry) -> Vec<Cell> {
             .map_or_else(|| number(|summary| summary.p1 as f64), |found| Cell::text(&bounds(&found))),
         number(|summary| summary.median),
         number(|summary| summary.p99 as f64),
+        Cell::text(results.sought().unit()),
         Cell::maybe(summary.map(|summary| summary.dispersion_pct), percent),
         Cell::text(&limit),
     ]
 }
 
-/// A server's medians, by the day they were measured, counted from the first of all.
+/// A server's median rates, by the day they were measured, counted from the first of all. Numbers of
+/// connections have no place on the axis of rates.
 struct Line {
     server: String,
     points: Vec<(f64, f64, String)>,
@@ -164,6 +168,7 @@ fn history(entries: &[Entry], size: Size) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maud::Render;
     use record::Dut;
     use record::statistics::summarize;
 
@@ -194,5 +199,24 @@ mod tests {
         );
         assert!(page.contains("3 results") && page.contains("&lt;b&gt;") && !page.contains("<b>"));
         assert!(history(&[], Size::Narrow).is_none());
+    }
+
+    #[test]
+    fn numbers_of_connections_stand_in_the_table_and_not_among_the_rates() {
+        let connections = |directory: &str, most: u64| {
+            let mut entry = entry(directory, "unbound", "2026-01-01T00:00:00Z", 0);
+            entry.results.settings.connections_range = Some([1, 9000]);
+            entry.results.connections = summarize(&[most], 0);
+            entry.results.summary = None;
+            entry
+        };
+        let entries = [connections("a", 1234), connections("b", 5678)];
+        assert!(history(&entries, Size::Wide).is_none());
+        let text = results(&entries).render().into_string();
+        let rates = results(&[entry("c", "unbound", "2026-01-01T00:00:00Z", 1234)]).render().into_string();
+        let shown = |table: &str, unit: &str| (table.matches("1,234").count(), table.contains(unit));
+        assert_eq!(shown(&text, "connections"), (3, true), "{text}");
+        assert_eq!(shown(&rates, "q/s"), (3, true), "{rates}");
+        assert!(!text.contains("q/s"), "{text}");
     }
 }
