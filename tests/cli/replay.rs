@@ -6,13 +6,21 @@ use record::{Outcome, Trial};
 
 use super::running::{alone, auth, sextant, stderr, stdout};
 
-/// A query for the AuthDNS's name number `n` from client `client`, in an IPv4 packet.
-fn packet(n: u8, client: u8) -> Vec<u8> {
+/// The ports of the packets here.
+const DNS_PORT: u16 = 53;
+const CLIENT_PORT: u16 = 40_000;
+/// Link types (`LINKTYPE_`): raw IP, and IEEE 802.11, which is not read.
+const RAW: u8 = 101;
+const WIRELESS: u8 = 105;
+
+/// A question for the AuthDNS's name number `n` from client `client`, in an IPv4 packet from one port to
+/// another.
+fn packet(n: u8, client: u8, [from, to]: [u16; 2]) -> Vec<u8> {
     let mut message = vec![n, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 15];
     message.extend(format!("010-000-000-{n:03}").bytes());
     message.extend(b"\x09dns64perf\x04test\0\0\x1c\0\x01");
     let mut udp = Vec::new();
-    for number in [40_000, 53, 8 + message.len() as u16, 0] {
+    for number in [from, to, 8 + message.len() as u16, 0] {
         udp.extend(number.to_be_bytes());
     }
     udp.extend(message);
@@ -23,25 +31,41 @@ fn packet(n: u8, client: u8) -> Vec<u8> {
     packet
 }
 
-/// A capture of raw IP with 200 queries of 5 clients within a second, and the begin of a packet of another
-/// protocol.
-fn capture(directory: &Path) -> PathBuf {
+/// A capture of these packets, a packet every 5 ms.
+fn file(directory: &Path, link_type: u8, packets: &[Vec<u8>]) -> PathBuf {
     let mut file = 0xa1b2_c3d4u32.to_le_bytes().to_vec();
-    file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0]);
-    let mut add = |micros: u32, octets: &[u8]| {
+    file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, link_type, 0, 0, 0]);
+    for (octets, micros) in packets.iter().zip((0..).step_by(5000)) {
         let length = octets.len() as u32;
         for number in [1_700_000_000 + micros / 1_000_000, micros % 1_000_000, length, length] {
-            file.extend(number.to_le_bytes());
+            file.extend(u32::to_le_bytes(number));
         }
         file.extend(octets);
-    };
-    for n in 0..200u8 {
-        add(u32::from(n) * 5000, &packet(n, n % 5));
     }
-    add(999_000, &[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 1, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
     let path = directory.join("capture.pcap");
     std::fs::write(&path, file).unwrap();
     path
+}
+
+/// Queries of 5 clients, so many.
+fn queries(number: u8) -> Vec<Vec<u8>> {
+    (0..number).map(|n| packet(n, n % 5, [CLIENT_PORT, DNS_PORT])).collect()
+}
+
+/// A capture of raw IP with 200 queries of 5 clients within a second, and the begin of a packet of another
+/// protocol.
+fn capture(directory: &Path) -> PathBuf {
+    let mut packets = queries(200);
+    packets.push(vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 1, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+    file(directory, RAW, &packets)
+}
+
+/// That this command line is bad usage, for a reason in one line.
+fn refused(arguments: &[&str], reason: &str) {
+    let output = sextant(arguments);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains(reason) && text.lines().count() == 1, "'{reason}' is missing in: {text}");
 }
 
 fn tried(server: &str, file: &Path, options: &[&str]) -> Trial {
@@ -105,12 +129,6 @@ fn captures_that_cannot_be_used_say_why() {
     let file = capture(directory.path());
     let whole = std::fs::read(&file).unwrap();
     let path = file.to_str().unwrap();
-    let refused = |arguments: &[&str], reason: &str| {
-        let output = sextant(arguments);
-        let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(text.contains(reason) && text.lines().count() == 1, "'{reason}' is missing in: {text}");
-    };
     let trial = |options: &[&str], reason: &str| {
         refused(&[&["trial", "--server", "[::1]:9", "--input", path], options].concat(), reason);
     };
@@ -132,4 +150,32 @@ fn captures_that_cannot_be_used_say_why() {
     std::fs::write(&file, "www.example.com A\n").unwrap();
     trial(&["--input-format", "capture"], "no pcap or pcapng file");
     refused(&["convert", path, to], "no pcap or pcapng file");
+}
+
+#[test]
+fn captures_without_a_query_say_what_they_hold_and_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let answers: Vec<_> = (0..7).map(|n| packet(n, 1, [DNS_PORT, CLIENT_PORT])).collect();
+    let fragments: Vec<_> = queries(7)
+        .into_iter()
+        .zip([0x20, 0].into_iter().cycle())
+        .map(|(mut packet, more)| {
+            // The first of a datagram has the flag that more follow, the others have an offset.
+            packet[6] = more;
+            packet[7] = u8::from(more == 0);
+            packet
+        })
+        .collect();
+    for (link_type, packets, held, advice) in [
+        (WIRELESS, queries(7), "unknown link type 7", "record Ethernet, Linux cooked packets"),
+        (RAW, fragments, "fragments 7", "fragments are not put together, record where packets are whole"),
+        (RAW, answers, "responses 7", "record the queries, too (tcpdump 'port 53')"),
+    ] {
+        let path = file(directory.path(), link_type, &packets);
+        let (path, to) = (path.to_str().unwrap(), directory.path().join("capture.sxt"));
+        let reason = format!("the capture holds no DNS query, {held}: {advice}");
+        refused(&["trial", "--server", "[::1]:9", "--input", path], &reason);
+        refused(&["convert", path, to.to_str().unwrap()], &reason);
+        assert!(!to.exists(), "nothing is left behind");
+    }
 }

@@ -33,7 +33,8 @@ impl fmt::Display for ConvertError {
             Self::Capture(stopped) => stopped.fmt(f),
             Self::NoQuery(left_out) => {
                 f.write_str("the capture holds no DNS query")?;
-                left_out.iter().try_for_each(|(why, count)| write!(f, ", {} {count}", why.as_str()))
+                left_out.iter().try_for_each(|(why, count)| write!(f, ", {} {count}", why.in_words()))?;
+                left_out.most().map_or(Ok(()), |why| write!(f, ": {}", why.advice()))
             }
             Self::TooManyClients => write!(f, "over {CLIENTS_MAX} clients: convert a part of the capture"),
             Self::Output(error) => error.fmt(f),

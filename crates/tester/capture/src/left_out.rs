@@ -51,6 +51,28 @@ impl Reason {
             Self::OutOfOrder => "out_of_order",
         }
     }
+
+    /// The same in a sentence.
+    pub fn in_words(self) -> String {
+        self.as_str().replace('_', " ")
+    }
+
+    /// What to do about a capture that holds nothing else.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Other => "'sextant convert --port' takes queries to another port than 53",
+            Self::Response => "record the queries, too (tcpdump 'port 53')",
+            Self::LinkType => "record Ethernet, Linux cooked packets (tcpdump -i any) or raw IP",
+            Self::Fragment => "fragments are not put together, record where packets are whole",
+            Self::Cut => "record whole packets (tcpdump -s 0)",
+            Self::Segment => {
+                "queries over TCP are taken that lie whole in a segment, record queries over UDP"
+            }
+            Self::Unaskable => "requests are taken that have one question and at most 512 octets",
+            Self::NoTime => "record again with a program that notes the time of each packet",
+            Self::OutOfOrder => "sort the capture by time (reordercap)",
+        }
+    }
 }
 
 /// How much was left out, by reason.
@@ -72,6 +94,11 @@ impl LeftOut {
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> {
         Reason::ALL.into_iter().zip(self.0).filter(|(_, count)| *count > 0)
     }
+
+    /// The reason that occurred most often; other traffic only if there was nothing else.
+    pub fn most(&self) -> Option<Reason> {
+        self.iter().max_by_key(|(why, count)| (*why != Reason::Other, *count)).map(|(why, _)| why)
+    }
 }
 
 #[cfg(test)]
@@ -86,6 +113,12 @@ mod tests {
             (0..times).for_each(|_| left_out.note(why));
         }
         assert!(left_out.iter().map(|(why, count)| (why as usize, count)).eq((1..9).map(|n| (n, n as u64))));
-        assert_eq!(left_out.of(Reason::Cut), 4);
+        assert_eq!((left_out.of(Reason::Cut), left_out.most()), (4, Some(Reason::OutOfOrder)));
+        assert_eq!(LeftOut::default().most(), None);
+        let mut left_out = LeftOut::default();
+        (0..9).for_each(|_| left_out.note(Reason::Other));
+        assert_eq!(left_out.most(), Some(Reason::Other));
+        left_out.note(Reason::Fragment);
+        assert_eq!(left_out.most(), Some(Reason::Fragment));
     }
 }

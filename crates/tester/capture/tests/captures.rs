@@ -237,7 +237,7 @@ fn a_capture_that_ends_early_is_used_up_to_there() {
         (b"www.example.com AAAA\n".repeat(4), "no pcap or pcapng file"),
         (pcap(RAW, true, &rows)[..30].to_vec(), "octet 24, after 0 packets: the file ends within"),
         (pcap(RAW, true, &Vec::new()), "holds no DNS query"),
-        (pcap(147, true, &rows), "holds no DNS query, unknown_link_type 5"),
+        (pcap(147, true, &rows), "holds no DNS query, unknown link type 5: record Ethernet"),
     ] {
         let error = converted(&file).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");

@@ -80,7 +80,7 @@ fn told(file: &Path, converted: &Converted<File>) -> String {
         octets(header.octets),
     );
     for (why, left_out) in header.left_out.iter() {
-        text += &format!("  left out: {} {}\n", why.as_str().replace('_', " "), count(left_out));
+        text += &format!("  left out: {} {}\n", why.in_words(), count(left_out));
     }
     text
 }
