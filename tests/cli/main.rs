@@ -9,6 +9,7 @@ mod compare;
 mod counters;
 mod echo;
 mod faults;
+mod handshakes;
 mod https;
 mod import;
 mod lab;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use record::{LossPlace, Outcome, Results, Trial};
 
-use super::running::{Background, alone, auth, auth_with, free_port, sextant, stderr};
+use super::running::{Background, alone, auth, free_port, sextant, stderr};
 
 /// The name in the certificates.
 pub(super) const NAME: &str = "dns.test";
@@ -174,26 +174,6 @@ fn dns64d_answers_over_tls_and_its_certificate_is_checked() {
     let said = stderr(&output);
     assert_eq!((output.status.code(), said.trim_end().lines().count()), (Some(1), 1), "{said}");
     assert!(said.contains("the handshake with") && said.contains("not valid for name"), "{said}");
-}
-
-/// OpenSSL makes such certificates by default, and the library's own words do not say what to do.
-#[test]
-fn a_certificate_of_an_authority_is_said_to_be_one() {
-    let base = tempfile::tempdir().unwrap();
-    let file = |name: &str| format!("{}/{name}", base.path().display());
-    let mut parameters = rcgen::CertificateParams::new([NAME.to_owned()]).unwrap();
-    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let key = rcgen::KeyPair::generate().unwrap();
-    std::fs::write(file("cert.pem"), parameters.self_signed(&key).unwrap().pem()).unwrap();
-    std::fs::write(file("key.pem"), key.serialize_pem()).unwrap();
-    let dot = format!("[::1]:{}", free_port());
-    let (_auth, _) =
-        auth_with(&["--dot", &dot, "--tls-cert", &file("cert.pem"), "--tls-key", &file("key.pem")]);
-    let asked = ["trial", "--server", &dot, "--rate", "10", "--transport", "dot", "--tls-name", NAME];
-    let output = sextant(&[&asked[..], &["--tls-ca", &file("cert.pem")]].concat());
-    let said = stderr(&output);
-    assert_eq!((output.status.code(), said.trim_end().lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("CA:FALSE") && said.contains("--tls-pin"), "{said}");
 }
 
 /// A server that sextant starts with a certificate: each query by a connection of its own, then by standing

@@ -142,7 +142,7 @@ fn reach_by_connection(streams: &StreamConfig, target: &Target, tester: &Tester)
         ))),
         Err(Unanswered::Broken(Breakdown::Handshake, reason)) => Err(Unreached::Server(format!(
             "the handshake with {server} failed: {}",
-            in_words(reason.as_deref().unwrap_or("no reason given"))
+            reason.as_deref().unwrap_or("no reason given")
         ))),
         Err(Unanswered::Broken(Breakdown::HttpStatus | Breakdown::HttpMalformed, Some(said))) => {
             Err(Unreached::Server(format!(
@@ -157,21 +157,6 @@ fn reach_by_connection(streams: &StreamConfig, target: &Target, tester: &Tester)
             "no answer over {protocol} from {server} in {} s: does the server allow this client?",
             REPLY_TIMEOUT.as_secs()
         ))),
-    }
-}
-
-/// The reason of a failed handshake, with what to do where the library's words say it to its own users.
-fn in_words(reason: &str) -> String {
-    match reason {
-        _ if reason.contains("CaUsedAsEndEntity") => {
-            "the server's certificate is that of an authority (CA:TRUE): give \
-             the server a certificate with CA:FALSE, or pin its key (--tls-pin)"
-                .to_owned()
-        }
-        _ if reason.contains("UnknownIssuer") => {
-            format!("{reason}: no authority of --tls-ca has signed the server's certificate")
-        }
-        _ => reason.to_owned(),
     }
 }
 

@@ -14,7 +14,7 @@ use record::{Transfer, TransferEnd, TransferFailure};
 use rustls::client::ClientConnection;
 use sys::clock;
 
-use crate::transport::stream::Tls;
+use crate::transport::stream::{Tls, in_words};
 
 /// How long one look at the socket waits.
 const LOOK: Duration = Duration::from_millis(50);
@@ -138,6 +138,12 @@ impl Broken {
             Self::Ended(failure) => failure,
             Self::Error(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 failure(place, format!("the server closed the connection while {doing}"))
+            }
+            // The handshake failed.
+            Self::Error(error)
+                if place == TransferEnd::Handshake && error.kind() == ErrorKind::InvalidData =>
+            {
+                failure(place, in_words(&error.to_string()))
             }
             Self::Error(error) => failure(place, format!("{error} while {doing}")),
         }

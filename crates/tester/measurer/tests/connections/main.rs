@@ -226,7 +226,7 @@ fn handshakes_that_fail_say_why() {
     let pin = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".parse().unwrap();
     for (trust, config, reason) in [
         (Trust::Authorities(authorities), config.clone(), "invalid peer certificate"),
-        (Trust::Pinned(pin), config, "ApplicationVerificationFailure"),
+        (Trust::Pinned(pin), config, "another key than that of --tls-pin: its pin is '"),
         (Trust::Anyone, nothing, "received fatal alert: AccessDenied"),
     ] {
         let server = Server::start(Behaviour::Answer, workload(), Some(config));

@@ -14,6 +14,7 @@ mod octets;
 mod pool;
 mod probe;
 mod quic;
+mod reason;
 mod tcp;
 mod tls;
 
@@ -25,6 +26,7 @@ pub use https::{Https, Method, Session, WrongPath};
 pub use link::{End, News};
 pub use pool::StreamTransport;
 pub use probe::{Unanswered, probe};
+pub(crate) use reason::in_words;
 pub use tls::{Pin, Tls, TlsError, TlsOptions, Trust};
 
 use super::Sources;

@@ -12,6 +12,7 @@ use sys::clock;
 use sys::poll::Interest;
 
 use super::link::{End, News, Scratch, Waiting};
+use super::reason::in_words;
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,5 +332,5 @@ pub(super) fn unconnected(error: &io::Error) -> End {
 }
 
 fn handshake_failed(error: &Error) -> End {
-    End { why: Breakdown::Handshake, reason: Some(error.to_string()) }
+    End { why: Breakdown::Handshake, reason: Some(in_words(&error.to_string())) }
 }

@@ -18,8 +18,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::version::TLS13;
 use rustls::{
-    CertificateError, ClientConfig, DEFAULT_VERSIONS, DigitallySignedStruct, Error, RootCertStore,
-    SignatureScheme, SupportedProtocolVersion,
+    ClientConfig, DEFAULT_VERSIONS, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
 };
 
 use super::Protocol;
@@ -218,8 +218,12 @@ impl ServerCertVerifier for KeyVerifier {
     ) -> Result<ServerCertVerified, Error> {
         if let Some(Pin(pin)) = self.pin {
             let key = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
-            if digest::digest(&digest::SHA256, &key).as_ref() != pin {
-                return Err(CertificateError::ApplicationVerificationFailure.into());
+            let digest = digest::digest(&digest::SHA256, &key);
+            if digest.as_ref() != pin {
+                let own = STANDARD.encode(digest);
+                return Err(Error::General(format!(
+                    "the server has another key than that of --tls-pin: its pin is '{own}'"
+                )));
             }
         }
         Ok(ServerCertVerified::assertion())

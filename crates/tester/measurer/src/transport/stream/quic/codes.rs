@@ -4,6 +4,7 @@ use engine::connections::Breakdown;
 use quinn_proto::{ConnectionError, TransportError, TransportErrorCode, VarInt};
 use rustls::AlertDescription;
 
+use crate::transport::stream::in_words;
 use crate::transport::stream::link::End;
 
 /// The connection is not needed any more.
@@ -50,6 +51,7 @@ pub(super) fn end(
         // Nobody asked a closed connection, and identifiers have no length.
         ConnectionError::LocallyClosed | ConnectionError::CidsExhausted => return Breakdown::Reset.into(),
     };
+    let reason = if why == Breakdown::Handshake { in_words(&reason) } else { reason };
     End { why, reason: Some(reason) }
 }
 
@@ -103,8 +105,9 @@ mod tests {
             ended(&ConnectionError::ConnectionClosed(close), ready)
         };
         let alert = TransportErrorCode::crypto(120);
-        let words = "received fatal alert: NoApplicationProtocol".to_owned();
-        assert_eq!(transport(alert, false), (Breakdown::Handshake, words));
+        let (why, words) = transport(alert, false);
+        let said = "received fatal alert: NoApplicationProtocol: ";
+        assert!(why == Breakdown::Handshake && words.starts_with(said), "{words}");
         assert_eq!(transport(TransportErrorCode::CONNECTION_REFUSED, false).0, Breakdown::Refused);
         assert_eq!(transport(TransportErrorCode::NO_ERROR, true).0, Breakdown::Closed);
         let (why, words) = transport(TransportErrorCode::FLOW_CONTROL_ERROR, true);
