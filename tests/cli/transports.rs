@@ -1,13 +1,9 @@
-//! `sextant trial` and `search` over connections: against dns64d, the AuthDNS, NSD and CoreDNS, whose own
-//! counts agree.
+//! `sextant trial` and `search` over connections: against dns64d, whose own counts agree, and the AuthDNS.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use record::{LossPlace, Outcome, Results, Trial};
+use record::{Outcome, Results, Trial};
 
 use super::running::{Background, alone, auth, free_port, sextant, stderr};
 
@@ -247,120 +243,4 @@ fn a_server_that_is_not_there_is_said_in_one_line() {
         let said = stderr(&output);
         assert!(output.status.code() == Some(2) && said.contains(reason), "{said}");
     }
-}
-
-/// NSD with a zone that has a AAAA for every name, over TCP and TLS, and its control socket.
-struct Nsd {
-    _running: Running,
-    directory: tempfile::TempDir,
-    tcp: String,
-    tls: String,
-}
-
-/// A process that ends with the test.
-pub(super) struct Running(pub(super) std::process::Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Nsd {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().display();
-        certificate(directory.path());
-        let (port, tls_port) = (free_port(), free_port());
-        let zone = "$TTL 60\n@ SOA ns.dns64perf.test. admin.dns64perf.test. 1 60 60 60 60\n@ NS ns.dns64perf.test.\n\
-                    ns A 192.0.2.1\n* AAAA 2001:db8::1\n";
-        std::fs::write(directory.path().join("zone"), zone).unwrap();
-        let config = format!(
-            "server:\n ip-address: 127.0.0.1@{port}\n ip-address: 127.0.0.1@{tls_port}\n server-count: 1\n \
-             username: \"\"\n chroot: \"\"\n database: \"\"\n zonesdir: \"{path}\"\n pidfile: \"{path}/pid\"\n \
-             xfrdfile: \"{path}/xfrd\"\n xfrdir: \"{path}\"\n zonelistfile: \"{path}/list\"\n cookie-secret-file: \"\"\n \
-             tls-service-key: \"{path}/key.pem\"\n tls-service-pem: \"{path}/cert.pem\"\n tls-port: {tls_port}\n \
-             rrl-ratelimit: 0\nremote-control:\n control-enable: yes\n control-interface: {path}/control\n\
-             zone:\n name: dns64perf.test\n zonefile: zone\n"
-        );
-        std::fs::write(directory.path().join("nsd.conf"), config).unwrap();
-        let mut command = Command::new("nsd");
-        command.arg("-d").arg("-c").arg(directory.path().join("nsd.conf"));
-        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdout(Stdio::null()).stderr(Stdio::null());
-        let running = Running(command.spawn().unwrap());
-        let (tcp, tls) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{tls_port}"));
-        let until = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(&tls).is_err() {
-            assert!(Instant::now() < until, "NSD does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Self { _running: running, directory, tcp, tls }
-    }
-
-    /// One of its counters.
-    fn count(&self, counter: &str) -> u64 {
-        let mut control = Command::new("nsd-control");
-        control.arg("-c").arg(self.directory.path().join("nsd.conf")).arg("stats_noreset");
-        let output = control.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{counter}=")));
-        line.unwrap_or_else(|| panic!("{counter} in {text}")).parse().unwrap()
-    }
-}
-
-#[test]
-fn nsd_counts_the_same_queries() {
-    if !testing::has_program("nsd", "nsd") {
-        return;
-    }
-    let _alone = alone();
-    let nsd = Nsd::start();
-    for (server, transport, counter) in [(&nsd.tcp, "tcp", "num.tcp"), (&nsd.tls, "dot", "num.tls")] {
-        let before = nsd.count(counter);
-        let options = ["--transport", transport, "--validity", "response", "--queries-per-connection", "50"];
-        let trial = tried(server, &options);
-        is_answered(&trial);
-        assert!(!trial.losses.contains_key(&LossPlace::ConnectionReset), "{:?}", trial.losses);
-        // One more asked whether the server is there.
-        assert_eq!(nsd.count(counter) - before, trial.sent + 1, "{transport}");
-    }
-}
-
-#[test]
-fn coredns_counts_the_same_queries_over_quic() {
-    let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path();
-    certificate(path);
-    let (port, metrics) = (free_port(), free_port());
-    let text = format!(
-        "quic://.:{port} {{\n bind ::1\n tls {path}/cert.pem {path}/key.pem\n prometheus [::1]:{metrics}\n\
-         template IN AAAA {{\n answer \"{{{{ .Name }}}} 60 IN AAAA 2001:db8::1\"\n }}\n}}\n",
-        path = path.display()
-    );
-    std::fs::write(path.join("Corefile"), text).unwrap();
-    let mut command = Command::new("coredns");
-    command.arg("-conf").arg(path.join("Corefile")).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(coredns) = command.spawn() else {
-        return testing::skip("peer coredns", "CoreDNS is not installed: https://coredns.io has programs");
-    };
-    let _coredns = Running(coredns);
-    let until = Instant::now() + Duration::from_secs(20);
-    while TcpStream::connect(format!("[::1]:{metrics}")).is_err() {
-        assert!(Instant::now() < until, "CoreDNS does not listen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let server = format!("[::1]:{port}");
-    let options = ["--transport", "doq", "--validity", "response", "--queries-per-connection", "50"];
-    let trial = tried(&server, &options);
-    is_answered(&trial);
-    let mut stream = TcpStream::connect(format!("[::1]:{metrics}")).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let counted = text.lines().filter(|line| line.starts_with("coredns_dns_requests_total"));
-    let counted: u64 =
-        counted.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum();
-    assert_eq!(counted, trial.sent + 1, "{text}");
 }
