@@ -60,6 +60,22 @@ fn the_authdns_answers_over_tcp_and_a_search_finds_its_rate() {
 }
 
 #[test]
+fn lengths_of_connections_are_drawn_by_the_seed() {
+    let _alone = alone();
+    let (_auth, server) = auth();
+    let drawn = ["--transport", "tcp", "--queries-per-connection", "lognormal:20,1", "--seed", "5"];
+    let opened: [u64; 2] = std::array::from_fn(|_| {
+        let trial = tried(&server, &drawn);
+        is_answered(&trial);
+        let seen = trial.connections.unwrap();
+        assert_eq!((seen.transport.queries_each, seen.transport.queries_sigma), (20, Some(1.0)));
+        seen.opened
+    });
+    // The mean is 33 queries, and each of 16 clients begins in the midst of a connection.
+    assert!(opened[0] == opened[1] && (25..80).contains(&opened[0]), "{opened:?}");
+}
+
+#[test]
 fn a_bench_by_connections_tests_itself_by_connections() {
     let _alone = alone();
     let base = tempfile::tempdir().unwrap();

@@ -61,7 +61,8 @@ pub fn transport_of(streams: &StreamConfig) -> Transport {
     Transport {
         protocol: streams.protocol.name().into(),
         connections: streams.connections,
-        queries_each: streams.queries_each,
+        queries_each: streams.queries_each.median,
+        queries_sigma: Some(streams.queries_each.sigma).filter(|&sigma| sigma > 0.0),
         pipelined: streams.pipelined,
         idle_s: streams.idle_ns.map(|idle_ns| idle_ns as f64 / 1e9),
         certificate: tls.map(|tls| tls.certificate().to_owned()).unwrap_or_default(),

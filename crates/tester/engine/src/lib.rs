@@ -11,6 +11,7 @@ pub mod connections;
 pub mod lane;
 pub mod matcher;
 pub mod pacer;
+pub mod queries_each;
 pub mod querylog;
 pub mod quiet;
 pub mod search;

@@ -21,17 +21,15 @@ pub(crate) fn connections_max(plan: &Plan, streams: &StreamConfig, lanes: usize)
     let clients = plan.udp.sockets as u64;
     let timeout_s = plan.timeout_ns as f64 / 1e9;
     let outstanding = || (plan.model.outstanding_max() * lanes as u64) as f64;
-    let ending = opened_each_second(plan, streams).map_or_else(outstanding, |each| each * timeout_s);
+    let ending = opened_within(timeout_s, plan, streams).unwrap_or_else(outstanding);
     clients.saturating_add((ending.ceil() as u64).max(clients.min(1024)))
 }
 
-/// Connections that are opened in a second; `None` where nobody knows.
-fn opened_each_second(plan: &Plan, streams: &StreamConfig) -> Option<f64> {
-    match streams.queries_each {
-        0 => Some(0.0),
-        _ if plan.model.is_closed() => None,
-        each => Some(plan.rate_qps as f64 / each as f64),
-    }
+/// Connections that are opened in so many seconds, at most; `None` where nobody knows.
+fn opened_within(seconds: f64, plan: &Plan, streams: &StreamConfig) -> Option<f64> {
+    let ends = streams.queries_each.mean().is_some();
+    (!ends || !plan.model.is_closed())
+        .then(|| streams.queries_each.opened_at_most(plan.rate_qps as f64 * seconds))
 }
 
 /// Refuses what needs more open files or ports than there are.
@@ -74,7 +72,7 @@ fn ports_needed(plan: &Plan, streams: &StreamConfig, most: u64) -> u64 {
         _ => TIME_WAIT_S,
     };
     let length_s = plan.duration_ns as f64 / 1e9;
-    let opened = opened_each_second(plan, streams).unwrap_or(0.0) * kept_s.min(length_s);
+    let opened = opened_within(kept_s.min(length_s), plan, streams).unwrap_or(0.0);
     (plan.udp.sockets as u64).saturating_add(opened.ceil() as u64)
 }
 

@@ -74,7 +74,7 @@ pub fn run(
     }
     let lanes = cpus.len().max(1);
     check_sources(plan, lanes)?;
-    let opener = &prepare_opener(plan, lanes)?;
+    let opener = &prepare_opener(plan, workload, lanes)?;
     let cpu_of = |lane: usize| cpus.get(lane).copied();
     // Thousands of sockets take longer to open than any lead: the clock starts when everybody is ready.
     let ready: Vec<_> = in_threads(
@@ -159,12 +159,13 @@ fn check_sources(plan: &Plan, lanes: usize) -> io::Result<()> {
 }
 
 /// Prepares the transports of so many threads.
-fn prepare_opener(plan: &Plan, threads: usize) -> io::Result<Opener> {
+fn prepare_opener(plan: &Plan, workload: &Workload, threads: usize) -> io::Result<Opener> {
     let Some(streams) = &plan.streams else {
         return Opener::of_datagrams(plan.backend, &plan.udp, threads);
     };
     let most = connection_limits::connections_max(plan, streams, threads) as usize;
-    Ok(Opener::Streams(streams.clone(), most.div_ceil(threads.max(1))))
+    let seed = workload.spec().variation.seed;
+    Ok(Opener::Streams(Box::new(streams.clone()), most.div_ceil(threads.max(1)), seed))
 }
 
 /// Opens the sockets and allocates the accounts of a thread, on its processor so that the memory is near it.

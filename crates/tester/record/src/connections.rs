@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::latency::Latency;
+use crate::number::{plural, short};
 use crate::terms::LossPlace;
 
 /// How queries are carried, and what was asked of the connections.
@@ -15,8 +16,13 @@ pub struct Transport {
     /// Connections at a time, of all threads together; in the settings of a search for connections 0: each
     /// trial has its own number.
     pub connections: usize,
-    /// Queries of each connection, after which a new one takes its place; 0: without end.
+    /// Queries of each connection, after which a new one takes its place; 0: without end. Where they are
+    /// drawn, their median.
     pub queries_each: u64,
+    /// The numbers of queries were drawn (lognormal), with this standard deviation of their logarithm;
+    /// absent: all connections have the same number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queries_sigma: Option<f64>,
     /// Several queries of a connection may wait for their answers; otherwise one at a time.
     pub pipelined: bool,
     /// A connection without a query for so long is closed, in seconds; absent: it stays.
@@ -45,6 +51,18 @@ impl Transport {
             "doq" => "DoQ",
             "doh3" => "DoH3",
             other => other,
+        }
+    }
+
+    /// How many queries a connection has: `20 queries each`; `None` if connections do not end.
+    pub fn queries_in_words(&self) -> Option<String> {
+        let queries = plural(usize::try_from(self.queries_each).unwrap_or(usize::MAX), "query", "queries");
+        match (self.queries_each, self.queries_sigma) {
+            (0, _) => None,
+            (_, None) => Some(format!("{queries} each")),
+            (_, Some(sigma)) => {
+                Some(format!("{queries} each in the median (lognormal, sigma {})", short(sigma)))
+            }
         }
     }
 }

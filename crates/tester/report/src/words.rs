@@ -33,16 +33,8 @@ pub(crate) fn dut_name(results: &Results) -> String {
 
 /// How the queries were carried, and by which connections.
 pub(crate) fn transport(transport: &Transport) -> String {
-    let Transport {
-        protocol,
-        connections,
-        queries_each,
-        pipelined,
-        idle_s,
-        certificate,
-        resumption,
-        request,
-    } = transport;
+    let Transport { protocol, connections, pipelined, idle_s, certificate, resumption, request, .. } =
+        transport;
     let mut parts = vec![protocol.clone()];
     if *connections > 0 {
         parts.push(format!("{} at a time", plural(*connections, "connection", "connections")));
@@ -50,9 +42,7 @@ pub(crate) fn transport(transport: &Transport) -> String {
     if !request.is_empty() {
         parts.push(request.clone());
     }
-    if *queries_each > 0 {
-        parts.push(format!("{} each", plural(*queries_each as usize, "query", "queries")));
-    }
+    parts.extend(transport.queries_in_words());
     if !pipelined {
         parts.push("one query at a time".to_owned());
     }

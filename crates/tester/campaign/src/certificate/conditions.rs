@@ -125,12 +125,13 @@ impl Conditions {
 
 /// How connections are used. Which certificate the server must have makes no difference.
 fn connections(streams: &StreamConfig) -> String {
-    let Transport { protocol, connections, queries_each, pipelined, idle_s, resumption, .. } =
-        transport_of(streams);
+    let transport = transport_of(streams);
+    let queries = transport.queries_in_words();
+    let Transport { protocol, connections, pipelined, idle_s, resumption, .. } = transport;
     let number = plural(connections, "connection", "connections");
     let mut text = format!("{number} over {protocol}");
-    if queries_each > 0 {
-        text += &format!(", {} each", plural(queries_each as usize, "query", "queries"));
+    if let Some(queries) = queries {
+        text += &format!(", {queries}");
     }
     text += if pipelined { ", pipelined" } else { ", one query at a time" };
     if let Some(idle_s) = idle_s {

@@ -238,7 +238,7 @@ fn transport(streams: &StreamConfig) -> Transport {
 /// the next one; and the server may learn of an end after the next beginning.
 fn most_connections(streams: &StreamConfig) -> u64 {
     let connections = streams.connections as u64;
-    if streams.queries_each == 0 {
+    if streams.queries_each.mean().is_none() {
         connections + SPARE_CONNECTIONS
     } else {
         4 * connections + SPARE_CONNECTIONS

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use engine::queries_each::QueriesEach;
 use measurer::transport::stream::{Https, Method, Pin, Protocol, StreamConfig, Tls, TlsOptions, Trust};
 
 use super::{Io, TesterArgs, seconds};
@@ -21,9 +22,10 @@ pub(crate) struct TransportArgs {
     /// Connections at a time, of all threads together, an equal share for each, at least one [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: Option<u32>,
-    /// Queries of each connection, after which a new one takes its place; 0: without end [default: 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
-    queries_per_connection: Option<u32>,
+    /// Queries of each connection, after which a new one takes its place: a number, 0: without end, or
+    /// lognormal:MEDIAN,SIGMA: drawn for each connection [default: 0]
+    #[arg(long, value_name = "N")]
+    queries_per_connection: Option<QueriesEach>,
     /// A connection has one query at a time; by default the next one does not wait for an answer
     #[arg(long)]
     one_at_a_time: bool,
@@ -105,7 +107,7 @@ impl TransportArgs {
             protocol,
             // Every thread has as many.
             connections: (connections / threads).max(1) * threads,
-            queries_each: self.queries_per_connection.unwrap_or(0).into(),
+            queries_each: self.queries_per_connection.unwrap_or_default(),
             pipelined: !self.one_at_a_time,
             idle_ns: self.connection_idle.map(|idle| u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX)),
             tls,
@@ -179,7 +181,7 @@ impl TransportArgs {
             () if self.connections.is_some() => {
                 ("--connections: ", "the search chooses their number; say --max-connections")
             }
-            () if self.queries_per_connection.is_some_and(|each| each > 0) => {
+            () if self.queries_per_connection.is_some_and(|each| each.median > 0) => {
                 ("--queries-per-connection: ", "the connections are to stay; leave it out")
             }
             () if self.connection_idle.is_some() => {
@@ -278,9 +280,9 @@ mod tests {
         assert!(resolved("").unwrap().is_none());
         let streams =
             resolved("--transport tcp --connections 10 --threads 3 --one-at-a-time").unwrap().unwrap();
-        assert_eq!((streams.connections, streams.queries_each, streams.pipelined), (9, 0, false));
+        assert_eq!((streams.connections, streams.queries_each.median, streams.pipelined), (9, 0, false));
         let streams = resolved("--transport dot --queries-per-connection 10").unwrap().unwrap();
-        assert_eq!((streams.connections, streams.queries_each, streams.pipelined), (16, 10, true));
+        assert_eq!((streams.connections, streams.queries_each.median, streams.pipelined), (16, 10, true));
         assert_eq!(streams.tls.unwrap().certificate(), "not checked");
         let streams = resolved("--transport doh --tls-name dns.test --doh-method get").unwrap().unwrap();
         assert_eq!(streams.https.unwrap().to_string(), "GET https://dns.test:853/dns-query");
@@ -311,6 +313,10 @@ mod tests {
             ("--transport doh --doh-path x", "'x' is no path of DNS over HTTPS"),
             ("--transport doh3 --doh-path x", "'x' is no path of DNS over HTTPS"),
             ("--transport doh2", "invalid value 'doh2'"),
+            (
+                "--transport tcp --queries-per-connection lognormal:20",
+                "write a number, or lognormal:MEDIAN,SIGMA",
+            ),
         ] {
             let message = resolved(options).unwrap_err();
             assert!(message.contains(reason), "'{reason}' is missing in: {message}");

@@ -33,7 +33,8 @@ fn fixture(name: &str) -> Value {
 
 fn connections() -> Connections {
     let request = "POST https://dns.test/dns-query".to_owned();
-    let transport = Transport { idle_s: Some(1.0), request, ..Transport::default() };
+    let transport =
+        Transport { idle_s: Some(1.0), queries_sigma: Some(1.0), request, ..Transport::default() };
     let refusals = [("status 503".to_owned(), 1)].into();
     Connections {
         transport,

@@ -166,8 +166,8 @@ pub enum Opener {
     },
     /// The program on the device.
     Xdp(Arc<XdpDevice>),
-    /// How connections are made, and the most that one thread may have.
-    Streams(StreamConfig, usize),
+    /// How connections are made, the most that one thread may have, and the seed of what is drawn.
+    Streams(Box<StreamConfig>, usize, u64),
 }
 
 impl Opener {
@@ -200,15 +200,16 @@ impl Opener {
         stop: &AtomicBool,
     ) -> io::Result<AnyTransport> {
         match self {
-            Self::Streams(streams, connections_max) => {
+            Self::Streams(streams, connections_max, seed) => {
                 let config = PoolConfig {
-                    streams: streams.clone(),
+                    streams: StreamConfig::clone(streams),
                     server: config.server,
                     clients: config.sockets,
                     first_client: config.first_socket,
                     sources: config.sources,
                     timeout_ns,
                     connections_max: *connections_max,
+                    seed: *seed,
                 };
                 StreamTransport::new(config, stop).map(|pool| AnyTransport::Streams(Box::new(pool)))
             }

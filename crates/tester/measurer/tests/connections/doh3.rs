@@ -134,8 +134,9 @@ fn connections_of_http3_carry_every_query() {
         (Http3::Grease, 0, true),
         (Http3::Answer, 0, false),
     ] {
-        let change =
-            |config: &mut StreamConfig| (config.queries_each, config.pipelined) = (queries_each, pipelined);
+        let change = |config: &mut StreamConfig| {
+            (config.queries_each, config.pipelined) = (QueriesEach::fixed(queries_each), pipelined);
+        };
         let (stats, seen, server) = tried_over_http3(behaviour, (100, 1000), change);
         assert_eq!((stats.valid, server.queries()), (400, 400), "{:?} {:?}", seen.refusals, stats.broken);
         let opened = if queries_each == 0 { 4 } else { 42 };

@@ -66,7 +66,8 @@ fn connections_end_and_sessions_are_resumed_where_asked() {
     for (trust, resumption) in [(Trust::Anyone, true), (Trust::Authorities(authorities), false)] {
         let server = QuicServer::start(Behaviour::Answer, workload(), (config.clone(), 100));
         let options = TlsOptions { trust, name: Some(NAME.to_owned()), resumption };
-        let streams = StreamConfig { queries_each: 20, ..over_quic(4, server.address, &options) };
+        let streams =
+            StreamConfig { queries_each: QueriesEach::fixed(20), ..over_quic(4, server.address, &options) };
         let (stats, seen) = tried(&plan(server.address, streams, 1000));
         assert_eq!((stats.valid, server.queries()), (400, 400), "{:?}", seen.handshake_failures);
         assert_eq!(seen.opened, server.seen.connections.load(Ordering::Relaxed));

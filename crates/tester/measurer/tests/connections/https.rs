@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::connections::{Breakdown, ConnectionStats};
+use engine::queries_each::QueriesEach;
 use engine::stats::Stats;
 use engine::workload::Workload;
 use measurer::transport::stream::{Https, Method, Protocol, StreamConfig, Tls, TlsOptions};
@@ -118,6 +119,7 @@ fn tried_over_https(behaviour: Http, queries_each: u64, timeout_ms: u64) -> (Sta
     let tls = Tls::new(Protocol::Doh, &options, server.address.ip()).unwrap();
     let https = Https::new(Method::Post, "/dns-query", NAME, server.address.port()).unwrap();
     let (tls, https) = (Some(tls), Some(https));
+    let queries_each = QueriesEach::fixed(queries_each);
     let streams = StreamConfig { protocol: Protocol::Doh, tls, https, queries_each, ..streams(4) };
     let (stats, seen) = tried(&plan(server.address, streams, timeout_ms));
     (stats, seen, server)

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dns64::wire::Name;
 use engine::connections::{Breakdown, ConnectionStats};
 use engine::pacer::Model;
+use engine::queries_each::QueriesEach;
 use engine::stats::Stats;
 use engine::workload::{Variation, Workload, WorkloadSpec};
 use measurer::live::Live;
@@ -47,7 +48,7 @@ fn streams(connections: usize) -> StreamConfig {
     StreamConfig {
         protocol: Protocol::Tcp,
         connections,
-        queries_each: 0,
+        queries_each: QueriesEach::default(),
         pipelined: true,
         idle_ns: None,
         tls: None,
@@ -129,7 +130,7 @@ fn standing_connections_carry_every_query() {
 #[test]
 fn connections_end_after_their_queries_and_none_is_lost() {
     let server = Server::start(Behaviour::Answer, workload(), None);
-    let config = StreamConfig { queries_each: 10, ..streams(4) };
+    let config = StreamConfig { queries_each: QueriesEach::fixed(10), ..streams(4) };
     let (stats, seen) = tried(&plan(server.address, config, 1000));
     assert_eq!((stats.valid, server.answers()), (400, 400));
     assert_eq!(server.seen.most.load(Ordering::Relaxed), 10);
@@ -137,6 +138,25 @@ fn connections_end_after_their_queries_and_none_is_lost() {
     assert!((40..=44).contains(&seen.opened), "{}", seen.opened);
     assert_eq!((seen.opened, seen.closed_by_server), (server.connections(), 0));
     assert_eq!(seen.waiting_ns.len(), seen.opened - 4);
+}
+
+#[test]
+fn connections_have_as_many_queries_as_were_drawn_for_them() {
+    let server = Server::start(Behaviour::Answer, workload(), None);
+    let queries_each = QueriesEach { median: 10, sigma: 1.0 };
+    let config = StreamConfig { queries_each, ..streams(4) };
+    let (stats, seen) = tried(&plan(server.address, config, 1000));
+    assert_eq!((stats.valid, server.answers()), (400, 400));
+    // Each client has a hundred queries.
+    let connections = |client| {
+        let (mut queries, mut connections) = (0, 0);
+        while queries < 100 {
+            queries += queries_each.of(Variation::default().seed, client, connections);
+            connections += 1;
+        }
+        connections
+    };
+    assert_eq!(seen.opened, (0..4).map(connections).sum::<u64>());
 }
 
 #[test]
@@ -205,7 +225,8 @@ fn queries_pass_tls_and_sessions_are_resumed_where_asked() {
     for (trust, resumption) in [(Trust::Anyone, true), (Trust::Authorities(authorities), false)] {
         let server = Server::start(Behaviour::Answer, workload(), Some(config.clone()));
         let options = TlsOptions { trust, name: Some(NAME.to_owned()), resumption };
-        let streams = StreamConfig { queries_each: 20, ..over_tls(4, server.address, &options) };
+        let streams =
+            StreamConfig { queries_each: QueriesEach::fixed(20), ..over_tls(4, server.address, &options) };
         let (stats, seen) = tried(&plan(server.address, streams, 1000));
         assert_eq!((stats.valid, server.answers()), (400, 400), "{:?}", seen.handshake_failures);
         assert_eq!(seen.handshake_ns.len(), seen.opened);
@@ -271,7 +292,7 @@ fn what_needs_too_many_files_or_ports_is_refused_with_the_number() {
     let many = refusal(&plan(server, streams(2_000_000_000), 100));
     assert!(many.contains("open files") && many.contains("ulimit -n 2000001152"), "{many}");
     let away = "192.0.2.1:53".parse().unwrap();
-    let config = StreamConfig { queries_each: 1, ..streams(1) };
+    let config = StreamConfig { queries_each: QueriesEach::fixed(1), ..streams(1) };
     let fast = Plan { rate_qps: 10_000, duration_ns: 60_000 * MS_NS, ..plan(away, config, 10) };
     let fast = refusal(&fast);
     assert!(fast.contains("need 600001 ports") && fast.contains("--source"), "{fast}");

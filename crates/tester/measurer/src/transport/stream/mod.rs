@@ -29,6 +29,8 @@ pub use probe::{Unanswered, probe};
 pub(crate) use reason::in_words;
 pub use tls::{Pin, Tls, TlsError, TlsOptions, Trust};
 
+use engine::queries_each::QueriesEach;
+
 use super::Sources;
 
 /// How queries are carried.
@@ -92,8 +94,8 @@ pub struct StreamConfig {
     pub protocol: Protocol,
     /// Connections at a time, of all threads together.
     pub connections: usize,
-    /// Queries of each connection, after which a new one takes its place; 0: without end.
-    pub queries_each: u64,
+    /// Queries of each connection, after which a new one takes its place.
+    pub queries_each: QueriesEach,
     /// Several queries of a connection may wait for their answers; otherwise one at a time.
     pub pipelined: bool,
     /// A connection without a query for so long is closed, in ns; `None`: it stays.
@@ -118,4 +120,6 @@ pub(crate) struct PoolConfig {
     pub timeout_ns: u64,
     /// The most connections at a time, with those that wait for their last answers.
     pub connections_max: usize,
+    /// Of the numbers of queries, where they are drawn.
+    pub seed: u64,
 }

@@ -62,8 +62,8 @@ struct Client {
     current: Option<usize>,
     /// The place of its next query.
     next: u64,
-    /// How many queries its next connection may have.
-    queries: u64,
+    /// Connections that it has begun.
+    begun: u64,
     security: Security,
 }
 
@@ -96,9 +96,8 @@ impl StreamTransport {
 
     /// The same without any connection yet.
     pub(super) fn unopened(config: PoolConfig) -> io::Result<Self> {
-        let clients = (0..config.clients).map(|client| {
-            let queries = first_life(config.first_client + client, config.streams.queries_each);
-            Security::of_client(&config).map(|security| Client { current: None, next: 0, queries, security })
+        let clients = (0..config.clients).map(|_| {
+            Security::of_client(&config).map(|security| Client { current: None, next: 0, begun: 0, security })
         });
         Ok(Self {
             clients: clients.collect::<io::Result<_>>()?,
@@ -293,20 +292,6 @@ impl Security {
     }
 }
 
-/// How many queries the first connection of a client may have: fewer than the later ones, each client another
-/// number, so that connections end and begin evenly from the first moment on.
-fn first_life(client: usize, queries_each: u64) -> u64 {
-    /// 2^64 divided by the golden ratio: multiples of it, modulo 2^64, lie evenly however many there are.
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    match queries_each {
-        0 => u64::MAX,
-        each => {
-            let place = (client as u64).wrapping_mul(GOLDEN);
-            1 + ((u128::from(place) * u128::from(each)) >> 64) as u64
-        }
-    }
-}
-
 impl Transport for StreamTransport {
     fn send(&mut self, socket: usize, count: usize, write: &mut dyn FnMut(&mut [u8]) -> usize) -> Sent {
         let now_ns = clock::monotonic_ns();
@@ -366,23 +351,5 @@ impl Transport for StreamTransport {
 
     fn connections(&mut self) -> Option<ConnectionStats> {
         Some(std::mem::take(&mut self.stats))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::first_life;
-
-    #[test]
-    fn first_connections_end_evenly() {
-        let lives: Vec<u64> = (0..1000).map(|client| first_life(client, 10)).collect();
-        for life in 1..=10 {
-            let clients = lives.iter().filter(|&&other| other == life).count();
-            assert!((95..=105).contains(&clients), "{clients} live for {life}");
-        }
-        // Not only of all, but of any that follow one another.
-        assert!(lives.windows(20).all(|some| some.iter().filter(|&&life| life == 1).count() <= 4));
-        assert_eq!(first_life(7, 0), u64::MAX);
-        assert_eq!(first_life(7, 1), 1);
     }
 }

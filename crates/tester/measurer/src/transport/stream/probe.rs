@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use engine::connections::{Breakdown, Fate};
+use engine::queries_each::QueriesEach;
 use sys::clock;
 
 use super::{PoolConfig, StreamConfig, StreamTransport};
@@ -36,13 +37,14 @@ pub fn probe(
     stop: &AtomicBool,
 ) -> io::Result<Result<(), Unanswered>> {
     let mut transport = StreamTransport::unopened(PoolConfig {
-        streams: StreamConfig { queries_each: 0, ..streams.clone() },
+        streams: StreamConfig { queries_each: QueriesEach::default(), ..streams.clone() },
         server: udp.server,
         clients: 1,
         first_client: 0,
         sources: udp.sources,
         timeout_ns,
         connections_max: 1,
+        seed: 0,
     })?;
     transport.send(0, 1, &mut |buffer| {
         buffer[..query.len()].copy_from_slice(query);

@@ -45,11 +45,9 @@ impl StreamTransport {
         let link = self.link(client, slot, now_ns)?;
         self.free.pop();
         let of_client = &mut self.clients[client];
-        let each = match self.config.streams.queries_each {
-            0 => u64::MAX,
-            each => each,
-        };
-        let queries = std::mem::replace(&mut of_client.queries, each);
+        let number = (self.config.first_client + client) as u64;
+        let queries = self.config.streams.queries_each.of(self.config.seed, number, of_client.begun);
+        of_client.begun += 1;
         of_client.current = Some(slot);
         let connection = Connection::new(link, (client, of_client.next, queries), now_ns);
         self.slots[slot].connection = Some(Box::new(connection));
