@@ -3,6 +3,7 @@
 mod goals;
 mod lanes;
 mod render;
+mod replay;
 mod streams;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,8 @@ use crate::{Origin, Program, Sample};
 
 pub use lanes::{Lanes, ProgramCost, Try};
 pub use render::block;
-pub use streams::{Asked, Evenness, KXDPGUN_QUIC, Memory, SEXTANT, Streams};
+pub use replay::Replayed;
+pub use streams::{Asked, Evenness, KXDPGUN, Memory, SEXTANT, Streams};
 
 /// The name of the tool that is the Measurer with a back-end, for example `sextant --io udp`.
 pub fn ours(io: &str) -> String {
@@ -30,6 +32,10 @@ pub const XDP: &str = "XDP reflector";
 pub const NSD: &str = "NSD, 1 process";
 /// The AuthDNS on sockets in tables.
 pub const AUTH: &str = "sextant auth";
+/// Unbound in tables.
+pub const UNBOUND: &str = "Unbound, 1 thread";
+/// Knot with QUIC in tables: it has QUIC over AF_XDP alone.
+pub const KNOT: &str = "Knot, AF_XDP";
 
 /// The name of kxdpgun with this many queries in a batch.
 pub fn kxdpgun(batch: u32) -> String {
