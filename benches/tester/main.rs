@@ -1,14 +1,16 @@
 //! The Measurer beside dnsperf, resperf and kxdpgun, in one lab and one run: `make bench-tester`.
 //!
 //! Everything is interleaved and repeated; medians are shown with the lowest and the highest value. It needs
-//! root, two processors and the Debian packages dnsperf, knot-dnsutils and nsd, takes about half an hour, and
-//! writes its record and the document.
+//! root, two processors and the Debian packages dnsperf, knot-dnsutils and nsd, for the connections also knot
+//! and unbound, takes about half an hour, and writes its record and the document.
 
 mod capacity;
 mod lanes;
 mod pacing;
 mod place;
+mod replay;
 mod stall;
+mod standing;
 mod streams;
 mod text;
 mod tools;
@@ -80,8 +82,14 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     };
     // What is measured by runs of its own stays.
     let Record { lanes, streams, .. } = recorded(arguments)?;
-    let mut record =
-        Record { origin: text::origin(), programs: programs(), rounds, lanes, streams, ..Record::default() };
+    let mut record = Record {
+        origin: text::origin(),
+        programs: programs(&PROGRAMS),
+        rounds,
+        lanes,
+        streams,
+        ..Record::default()
+    };
     let targets = [("sockets", Target::Sockets), ("xdp", Target::Xdp), ("nsd", Target::Nsd)];
     let targets: Vec<Target> = targets
         .into_iter()
@@ -115,7 +123,8 @@ fn renew_lanes(arguments: &Arguments) -> io::Result<()> {
 /// Measures the connections anew.
 fn renew_streams(arguments: &Arguments) -> io::Result<()> {
     let (mut record, origin) = (recorded(arguments)?, text::origin());
-    record.streams = Some(Streams { origin, ..streams::measure(arguments.rounds)? });
+    record.streams =
+        Some(Streams { origin, ..streams::measure(arguments.rounds, programs(&PROGRAMS_OF_STREAMS))? });
     text::write(arguments.out.as_deref(), &record, block)
 }
 
@@ -165,8 +174,13 @@ fn rate_runs() -> Vec<(Tool, Target, u64)> {
     rates.iter().flat_map(|&rate| tools.map(|tool| (tool, Target::Sockets, rate))).collect()
 }
 
-/// What measures and is measured, with its version.
-fn programs() -> Vec<Program> {
+/// What measures and is measured with datagrams.
+const PROGRAMS: [&str; 4] = ["sextant", "dnsperf", "kxdpgun", "NSD"];
+/// The same with connections.
+const PROGRAMS_OF_STREAMS: [&str; 6] = ["sextant", "dnsperf", "kxdpgun", "NSD", "Unbound", "Knot"];
+
+/// Programs with their versions.
+fn programs(names: &[&str]) -> Vec<Program> {
     let version = |program: &str, argument: &str, at: usize| {
         let output = std::process::Command::new(program).arg(argument).output();
         let text = output.map_or_else(
@@ -178,11 +192,16 @@ fn programs() -> Vec<Program> {
         );
         text.split_whitespace().nth(at).unwrap_or("?").trim_end_matches(',').to_owned()
     };
-    let programs = [
-        ("sextant", env!("CARGO_PKG_VERSION").to_owned()),
-        ("dnsperf", version("dnsperf", "-h", 5)),
-        ("kxdpgun", version("kxdpgun", "--version", 4)),
-        ("NSD", version("nsd", "-v", 2)),
-    ];
-    programs.map(|(name, version)| Program { name: name.into(), version }).into()
+    let program = |&name: &&str| {
+        let version = match name {
+            "sextant" => env!("CARGO_PKG_VERSION").to_owned(),
+            "dnsperf" => version("dnsperf", "-h", 5),
+            "NSD" => version("nsd", "-v", 2),
+            "Unbound" => version("unbound", "-V", 1),
+            "Knot" => version("knotd", "--version", 4),
+            program => version(program, "--version", 4),
+        };
+        Program { name: name.into(), version }
+    };
+    names.iter().map(program).collect()
 }

@@ -1,13 +1,13 @@
 //! Where it is measured: a lab of namespaces, and a server in it that is no bottleneck, or a real one.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+mod servers;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use dns64::names::{self, LABEL_LENGTH};
 use lab::network::{Lab, LabSpec, Role};
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -23,14 +23,15 @@ const PORT: u16 = 5300;
 /// Where they listen with TLS and QUIC, and with HTTPS.
 const TLS_PORT: u16 = 8853;
 const HTTPS_PORT: u16 = 8443;
-/// Connections that the AuthDNS may have at a time.
-const AUTH_CONNECTIONS: &str = "100000";
-/// Names in NSD's zone and in the query file: 10.0.0.0/12.
-const NAMES: u32 = 1 << 20;
+/// Names in the short file.
+const FEW_NAMES: u32 = 1 << 14;
 /// The longest that a tool may run, in seconds.
 const TOOL_SECONDS_MAX: &str = "60";
-/// What NSD is asked for, and how its answers are checked: each name has its own address.
+/// What servers of the zone file are asked for, and how their answers are checked: each name has its own
+/// address.
 const FROM_ZONE: [&str; 4] = ["--names", "10.0.0.0/12", "--prefix", "2001:2:0:aaaa::/96"];
+/// The AuthDNS has more names than a closed loop asks for.
+const FROM_RULE: [&str; 4] = ["--names", "10.0.0.0/8", "--prefix", "2001:2:0:aaaa::/96"];
 
 /// A server to measure against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,11 @@ pub enum Target {
     Nsd,
     /// The same over TCP and TLS too.
     NsdTls,
-    /// `sextant auth` over sockets, TLS, HTTPS and QUIC.
+    /// Unbound with one thread and the same zone, over HTTPS too.
+    Unbound,
+    /// Knot with one worker over AF_XDP and the same zone, over QUIC too.
+    Knot,
+    /// `sextant auth` over sockets, TLS, HTTPS, QUIC and HTTP/3.
     Auth,
 }
 
@@ -54,6 +59,8 @@ impl Target {
             Self::Sockets => figures::tester::SOCKETS,
             Self::Xdp => figures::tester::XDP,
             Self::Nsd | Self::NsdTls => figures::tester::NSD,
+            Self::Unbound => figures::tester::UNBOUND,
+            Self::Knot => figures::tester::KNOT,
             Self::Auth => figures::tester::AUTH,
         }
     }
@@ -62,7 +69,8 @@ impl Target {
     pub fn sextant_options(self) -> Vec<String> {
         let options: &[&str] = match self {
             Self::Sockets | Self::Xdp => &["--validity", "response"],
-            Self::Nsd | Self::NsdTls | Self::Auth => &FROM_ZONE,
+            Self::Nsd | Self::NsdTls | Self::Unbound | Self::Knot => &FROM_ZONE,
+            Self::Auth => &FROM_RULE,
         };
         options.iter().map(|&option| option.to_owned()).collect()
     }
@@ -76,6 +84,8 @@ pub struct Placement {
     pub server: SocketAddr,
     /// The names in dnsperf's format.
     pub query_file: PathBuf,
+    /// The first of them, for a tool that reads all names before it asks, and asks few.
+    pub short_query_file: PathBuf,
 }
 
 /// A server at work; dropped, it ends.
@@ -88,12 +98,27 @@ impl Placement {
     /// No privileges, no room, a tool is missing.
     pub fn new() -> io::Result<Self> {
         // One queue, because kxdpgun reads no other.
-        let lab = Lab::up(&LabSpec { name: "bench-tester".into(), queues: 1, ..LabSpec::default() })?;
+        Self::made(LabSpec { queues: 1, ..LabSpec::default() })
+    }
+
+    /// The same in a lab with a queue for each processor.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn with_queues() -> io::Result<Self> {
+        Self::made(LabSpec::default())
+    }
+
+    fn made(spec: LabSpec) -> io::Result<Self> {
+        let lab = Lab::up(&LabSpec { name: "bench-tester".into(), ..spec })?;
         let directory = tempfile::tempdir()?;
-        let query_file = directory.path().join("queries.txt");
-        write_names(&query_file, "", |label, _| format!("{label}.dns64perf.test AAAA\n"))?;
+        let at = |name: &str| directory.path().join(name);
+        let (query_file, short_query_file) = (at("queries.txt"), at("few-queries.txt"));
+        for (path, names) in [(&query_file, servers::NAMES), (&short_query_file, FEW_NAMES)] {
+            servers::write_names((path, names), "", |label, _| format!("{label}.dns64perf.test AAAA\n"))?;
+        }
         let server = (lab.end(Role::Dut, Role::Tester).ipv4, PORT).into();
-        Ok(Self { lab, directory, server, query_file })
+        Ok(Self { lab, directory, server, query_file, short_query_file })
     }
 
     /// A command at the Tester's end, on its processor and bounded in time.
@@ -101,6 +126,13 @@ impl Placement {
         let mut command = self.lab.command(Role::Tester, "taskset");
         command.args(["-c", TESTER_CPU, "timeout", "-k", "1", TOOL_SECONDS_MAX, program]);
         command.stdin(Stdio::null());
+        command
+    }
+
+    /// The same on all processors.
+    pub fn command_on_all(&self, program: &str) -> Command {
+        let mut command = self.lab.command(Role::Tester, "timeout");
+        command.args(["-k", "1", TOOL_SECONDS_MAX, program]).stdin(Stdio::null());
         command
     }
 
@@ -113,13 +145,14 @@ impl Placement {
         self.lab.attach_pass(Role::Tester, Role::Dut)
     }
 
-    /// Takes a program that a tool has left behind from the Tester's device.
+    /// Takes a program that a tool or a server has left behind from the device of its role.
     ///
     /// # Errors
     /// `ip` cannot be started.
-    pub fn remove_xdp(&self) -> io::Result<()> {
-        let device = self.lab.end(Role::Tester, Role::Dut).device;
-        self.lab.command(Role::Tester, "ip").args(["link", "set", &device, "xdp", "off"]).status().map(drop)
+    pub fn remove_xdp(&self, role: Role) -> io::Result<()> {
+        let towards = if role == Role::Dut { Role::Tester } else { Role::Dut };
+        let device = self.lab.end(role, towards).device;
+        self.lab.command(role, "ip").args(["link", "set", &device, "xdp", "off"]).status().map(drop)
     }
 
     /// Starts a server and waits until it answers.
@@ -128,8 +161,30 @@ impl Placement {
     /// It cannot be started or does not answer.
     pub fn serve(&self, target: Target) -> io::Result<Server> {
         let server = self.start(target, &[])?;
-        self.wait_for_answers(target)?;
+        self.wait_for_answers(self.server, target)?;
+        if target == Target::Knot {
+            // It has bound its worker to the first processor, which is the Tester's.
+            let pid = server.pid().to_string();
+            Command::new("taskset")
+                .args(["-a", "-p", "-c", SERVER_CPU, &pid])
+                .stdout(Stdio::null())
+                .status()?;
+        }
         Ok(server)
+    }
+
+    /// Starts an AuthDNS beside others, with DNS over TLS, and waits until it answers; returns where it takes
+    /// connections.
+    ///
+    /// # Errors
+    /// It cannot be started or does not answer.
+    pub fn serve_beside(&self, number: u16) -> io::Result<(Server, SocketAddr)> {
+        let at = |port: u16| SocketAddr::new(self.server.ip(), port + number);
+        let mut command = self.server_command();
+        self.auth_beside(&mut command, at(PORT), at(TLS_PORT));
+        let server = spawned(command)?;
+        self.wait_for_answers(at(PORT), Target::Auth)?;
+        Ok((server, at(TLS_PORT)))
     }
 
     /// Starts a reflector that notes what arrives; nothing is sent to try it.
@@ -149,26 +204,33 @@ impl Placement {
     }
 
     fn start(&self, target: Target, more: &[&str]) -> io::Result<Server> {
-        let mut command = self.lab.command(Role::Dut, "taskset");
-        command.args(["-c", SERVER_CPU]);
+        // Knot leaves its program on the device.
+        self.remove_xdp(Role::Dut)?;
+        let mut command = self.server_command();
         let (listen, device) = (self.server.to_string(), self.lab.end(Role::Dut, Role::Tester).device);
         let echo = [env!("CARGO_BIN_EXE_sextant"), "echo", "--json", "--listen", &listen];
         match target {
             Target::Sockets => command.args(echo).args(["--io", "udp", "--threads", "1"]).args(more),
             Target::Xdp => command.args(echo).args(["--io", "kernel", "--device", &device]).args(more),
-            Target::Nsd => command.args(["nsd", "-d", "-c"]).arg(self.nsd_configuration("")?),
-            Target::NsdTls => {
-                command.args(["nsd", "-d", "-c"]).arg(self.nsd_configuration(&self.nsd_tls()?)?)
-            }
+            Target::Nsd => command.args(["nsd", "-d", "-c"]).arg(self.nsd(false)?),
+            Target::NsdTls => command.args(["nsd", "-d", "-c"]).arg(self.nsd(true)?),
+            Target::Unbound => command.args(["unbound", "-d", "-c"]).arg(self.unbound()?),
+            Target::Knot => command.args(["knotd", "-c"]).arg(self.knot()?),
             Target::Auth => self.auth(&mut command),
         };
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        command.spawn().map(Server)
+        spawned(command)
     }
 
-    fn wait_for_answers(&self, target: Target) -> io::Result<()> {
+    /// A command at the server's end, on its processor.
+    fn server_command(&self) -> Command {
+        let mut command = self.lab.command(Role::Dut, "taskset");
+        command.args(["-c", SERVER_CPU]);
+        command
+    }
+
+    fn wait_for_answers(&self, server: SocketAddr, target: Target) -> io::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(30);
-        let server = self.server.to_string();
+        let server = server.to_string();
         let _pass = self.pass()?;
         while Instant::now() < deadline {
             let mut command = self.tester_command(env!("CARGO_BIN_EXE_sextant"));
@@ -188,7 +250,7 @@ impl Placement {
     pub fn server_over(&self, transport: &str) -> SocketAddr {
         let port = match transport {
             "dot" | "doq" => TLS_PORT,
-            "doh" => HTTPS_PORT,
+            "doh" | "doh3" => HTTPS_PORT,
             _ => PORT,
         };
         SocketAddr::new(self.server.ip(), port)
@@ -200,54 +262,11 @@ impl Placement {
         command.args(["-c", TESTER_CPU, program]).stdin(Stdio::null());
         command
     }
+}
 
-    fn auth<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        let over = |transport| self.server_over(transport).to_string();
-        command.args([env!("CARGO_BIN_EXE_sextant"), "auth", "--json", "--io", "udp", "--aaaa-share", "100"]);
-        command.args(["--listen", &over("udp"), "--dot", &over("dot"), "--doh", &over("doh")]);
-        command.args(["--doq", &over("doq"), "--connections", AUTH_CONNECTIONS])
-    }
-
-    /// What NSD is told of TCP and TLS, with a certificate.
-    fn nsd_tls(&self) -> io::Result<String> {
-        let made = rcgen::generate_simple_self_signed(["nsd.test".to_owned()]).map_err(io::Error::other)?;
-        let (certificate, key) = (self.scratch("certificate.pem"), self.scratch("key.pem"));
-        fs::write(&certificate, made.cert.pem())?;
-        fs::write(&key, made.signing_key.serialize_pem())?;
-        Ok(format!(
-            "  ip-address: {}@{TLS_PORT}\n  tls-port: {TLS_PORT}\n  tls-service-pem: \"{}\"\n  tls-service-key: \"{}\"\n  \
-             tcp-count: 2000\n  tcp-query-count: 0\n",
-            self.server.ip(),
-            certificate.display(),
-            key.display()
-        ))
-    }
-
-    fn nsd_configuration(&self, more: &str) -> io::Result<PathBuf> {
-        let directory = self.directory.path();
-        let (zone, configuration) = (directory.join("zone"), directory.join("nsd.conf"));
-        if !zone.exists() {
-            const APEX: &str = "$ORIGIN dns64perf.test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns\nns A 198.18.0.2\n";
-            write_names(&zone, APEX, |label, address| {
-                format!("{label} AAAA 2001:2:0:aaaa::{:x}:{:x}\n", address >> 16, address & 0xffff)
-            })?;
-        }
-        let at = |name: &str| directory.join(name).display().to_string();
-        let text = format!(
-            "server:\n  ip-address: {}@{PORT}\n  server-count: 1\n  username: \"\"\n  chroot: \"\"\n  database: \"\"\n  \
-             zonesdir: \"{}\"\n  pidfile: \"{}\"\n  xfrdfile: \"{}\"\n  zonelistfile: \"{}\"\n  xfrdir: \"{}\"\n  \
-             rrl-ratelimit: 0\n  rrl-whitelist-ratelimit: 0\n  cookie-secret-file: \"\"\n{more}remote-control:\n  \
-             control-enable: no\nzone:\n  name: dns64perf.test\n  zonefile: zone\n",
-            self.server.ip(),
-            directory.display(),
-            at("nsd.pid"),
-            at("xfrd.state"),
-            at("zone.list"),
-            directory.display(),
-        );
-        fs::write(&configuration, text)?;
-        Ok(configuration)
-    }
+fn spawned(mut command: Command) -> io::Result<Server> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().map(Server)
 }
 
 impl Server {
@@ -285,15 +304,4 @@ impl Drop for Server {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn write_names(path: &Path, head: &str, line: impl Fn(&str, u32) -> String) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
-    out.write_all(head.as_bytes())?;
-    for index in 0..NAMES {
-        let (address, mut label) = (0x0a00_0000 + index, [0; LABEL_LENGTH]);
-        names::write_label(Ipv4Addr::from_bits(address), &mut label);
-        out.write_all(line(&String::from_utf8_lossy(&label), address).as_bytes())?;
-    }
-    out.flush()
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::process::{Command, Output};
 
 use figures::tester as names;
+use lab::network::Role;
 use serde_json::Value;
 
 use crate::place::{Placement, TESTER_CPU};
@@ -78,7 +79,7 @@ impl Tool {
         let output = self.command(place, load).output()?;
         let busy_s = busy_s()? - before;
         if matches!(self, Self::Kxdpgun(_)) {
-            place.remove_xdp()?;
+            place.remove_xdp(Role::Tester)?;
         }
         let told = match self {
             Self::Sextant(_) => sextant_told(&output),
