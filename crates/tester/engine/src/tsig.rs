@@ -5,6 +5,10 @@
 use dns64::wire::{HEADER_LENGTH, Header, Name, Record, Records, Section};
 use ring::hmac::{self, Context};
 
+mod sequence;
+
+pub use sequence::Sequence;
+
 /// The algorithms of today (RFC 8945 6): those that must or may be used, without the truncated ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
@@ -49,7 +53,7 @@ const FIXED_OCTETS: usize = 10;
 /// Where ARCOUNT stands.
 const ARCOUNT_AT: usize = HEADER_LENGTH - 2;
 
-/// The MAC of a query, by which its answer is verified.
+/// The MAC of a message, by which the next one is verified.
 #[derive(Clone, Copy, Debug)]
 pub struct Mac {
     octets: [u8; MAC_OCTETS_MAX],
@@ -59,6 +63,17 @@ pub struct Mac {
 impl Default for Mac {
     fn default() -> Self {
         Self { octets: [0; MAC_OCTETS_MAX], length: 0 }
+    }
+}
+
+impl Mac {
+    /// What does not fit is left out: no algorithm has so long a MAC.
+    fn of(tag: &[u8]) -> Self {
+        let mut mac = Self::default();
+        let fitting = &tag[..tag.len().min(MAC_OCTETS_MAX)];
+        mac.octets[..fitting.len()].copy_from_slice(fitting);
+        mac.length = fitting.len() as u8;
+        mac
     }
 }
 
@@ -114,6 +129,13 @@ impl std::fmt::Debug for Key {
     }
 }
 
+impl std::fmt::Display for Key {
+    /// Its algorithm and its name.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.algorithm.name(), self.name)
+    }
+}
+
 impl Key {
     /// A key; `unix_offset_ns` is what is added to an instant on the caller's clock to make it ns since 1970.
     pub fn new(name: &Name, algorithm: Algorithm, secret: &[u8], unix_offset_ns: u64) -> Self {
@@ -161,7 +183,11 @@ impl Key {
         let time = self.time(now_ns);
         let mut context = Context::with_key(&self.hmac);
         context.update(message);
-        self.update_variables(&mut context, time, FUDGE_S, 0, &[]);
+        self.update_name(&mut context);
+        context.update(&time);
+        context.update(&FUDGE_S.to_be_bytes());
+        // Neither an error nor other data.
+        context.update(&[0; 4]);
         let tag = context.sign();
         message[ARCOUNT_AT..HEADER_LENGTH].copy_from_slice(&records.checked_add(1)?.to_be_bytes());
         let mut writer = Writer { place, at: 0 };
@@ -177,9 +203,7 @@ impl Key {
         writer.put(tag.as_ref());
         writer.put(&id);
         writer.put(&[0; 4]);
-        let mut mac = Mac { length: tag.as_ref().len() as u8, ..Mac::default() };
-        mac.octets[..tag.as_ref().len()].copy_from_slice(tag.as_ref());
-        Some((end, mac))
+        Some((end, Mac::of(tag.as_ref())))
     }
 
     /// Verifies the answer to the query that has this MAC. Its question ends at `question_end`.
@@ -194,30 +218,41 @@ impl Key {
         answer: &[u8],
         question_end: usize,
     ) -> Result<(), TsigDefect> {
-        let last = Records::new(answer, header, question_end).last().ok_or(TsigDefect::Missing)?;
-        let record = last.map_err(|_| TsigDefect::Malformed)?;
-        if record.rtype != TYPE_TSIG || record.section != Section::Additional {
-            return Err(TsigDefect::Missing);
-        }
-        let signed = Signed::read(&record).filter(|_| record.class == CLASS_ANY && record.ttl == 0);
-        let signed = signed.ok_or(TsigDefect::Malformed)?;
+        let signature = Signature::find(header, answer, question_end)?;
+        self.verify_one(now_ns, self.after(request), &signature, (header, answer), Variables::All)
+    }
+
+    /// What is signed by now of a message that follows the one with this MAC (RFC 8945 5.3).
+    fn after(&self, mac: &Mac) -> Context {
+        let mut context = Context::with_key(&self.hmac);
+        context.update(&u16::from(mac.length).to_be_bytes());
+        context.update(mac.octets.get(..usize::from(mac.length)).unwrap_or_default());
+        context
+    }
+
+    /// Verifies the signature of a message; `context` has what is signed before the message.
+    fn verify_one(
+        &self,
+        now_ns: u64,
+        mut context: Context,
+        signature: &Signature<'_>,
+        (header, message): (&Header, &[u8]),
+        variables: Variables,
+    ) -> Result<(), TsigDefect> {
+        let Signature { owner, signed, at } = signature;
         let is_ours = |name: &Name, wanted: &Name| name.to_lowercase() == *wanted;
-        let owner = record.owner().map_err(|_| TsigDefect::Malformed)?;
         if signed.mac.is_empty() && signed.error != 0 {
             return Err(TsigDefect::Error(signed.error));
         }
-        if !is_ours(&owner, &self.name) || !is_ours(&signed.algorithm, &self.algorithm_name) {
+        if !is_ours(owner, &self.name) || !is_ours(&signed.algorithm, &self.algorithm_name) {
             return Err(TsigDefect::OtherKey);
         }
-        let mut context = Context::with_key(&self.hmac);
-        context.update(&u16::from(request.length).to_be_bytes());
-        context.update(request.octets.get(..usize::from(request.length)).unwrap_or_default());
         // As it was before the signature: with the original ID, and a record less.
         context.update(&signed.original_id);
-        context.update(answer.get(2..ARCOUNT_AT).unwrap_or_default());
+        context.update(message.get(2..ARCOUNT_AT).unwrap_or_default());
         context.update(&header.counts[3].saturating_sub(1).to_be_bytes());
-        context.update(answer.get(HEADER_LENGTH..record.position()).unwrap_or_default());
-        self.update_variables(&mut context, signed.time, signed.fudge_s, signed.error, signed.other);
+        context.update(message.get(HEADER_LENGTH..*at).unwrap_or_default());
+        self.update_variables(&mut context, signed, variables);
         // The time that this comparison takes tells nothing to anybody: only counts come of it.
         if context.sign().as_ref() != signed.mac {
             return Err(TsigDefect::WrongMac);
@@ -237,17 +272,34 @@ impl Key {
     }
 
     /// What is signed of the record itself (RFC 8945 4.3.3).
-    fn update_variables(&self, context: &mut Context, time: [u8; 6], fudge_s: u16, error: u16, other: &[u8]) {
+    fn update_variables(&self, context: &mut Context, signed: &Signed<'_>, variables: Variables) {
+        if variables == Variables::All {
+            self.update_name(context);
+        }
+        context.update(&signed.time);
+        context.update(&signed.fudge_s.to_be_bytes());
+        if variables == Variables::All {
+            context.update(&signed.error.to_be_bytes());
+            context.update(&(signed.other.len() as u16).to_be_bytes());
+            context.update(signed.other);
+        }
+    }
+
+    fn update_name(&self, context: &mut Context) {
         context.update(self.name.as_wire());
         context.update(&CLASS_ANY.to_be_bytes());
         context.update(&[0; 4]);
         context.update(self.algorithm_name.as_wire());
-        context.update(&time);
-        context.update(&fudge_s.to_be_bytes());
-        context.update(&error.to_be_bytes());
-        context.update(&(other.len() as u16).to_be_bytes());
-        context.update(other);
     }
+}
+
+/// What is signed of a signature itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Variables {
+    /// All but the MAC.
+    All,
+    /// The time and the fudge, in the second and every later signature of a sequence.
+    Timers,
 }
 
 fn seconds([a, b, c, d, e, f]: [u8; 6]) -> u64 {
@@ -264,6 +316,29 @@ impl Writer<'_> {
     fn put(&mut self, octets: &[u8]) {
         self.place[self.at..self.at + octets.len()].copy_from_slice(octets);
         self.at += octets.len();
+    }
+}
+
+/// The TSIG record of a message.
+struct Signature<'a> {
+    owner: Name,
+    signed: Signed<'a>,
+    /// Where it begins.
+    at: usize,
+}
+
+impl<'a> Signature<'a> {
+    /// That of a message whose records begin at `records_at`.
+    fn find(header: &Header, message: &'a [u8], records_at: usize) -> Result<Self, TsigDefect> {
+        let last = Records::new(message, header, records_at).last().ok_or(TsigDefect::Missing)?;
+        let record = last.map_err(|_| TsigDefect::Malformed)?;
+        if record.rtype != TYPE_TSIG || record.section != Section::Additional {
+            return Err(TsigDefect::Missing);
+        }
+        let signed = Signed::read(&record).filter(|_| record.class == CLASS_ANY && record.ttl == 0);
+        let signed = signed.ok_or(TsigDefect::Malformed)?;
+        let owner = record.owner().map_err(|_| TsigDefect::Malformed)?;
+        Ok(Self { owner, signed, at: record.position() })
     }
 }
 

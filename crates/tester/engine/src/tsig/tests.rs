@@ -26,31 +26,44 @@ struct Answering {
     unix_s: u64,
     error: u16,
     signed: bool,
+    timers_only: bool,
 }
 
-const RIGHT: Answering =
-    Answering { key_name: b"\x06tester\x07example\0", unix_s: UNIX_S, error: 0, signed: true };
+const RIGHT: Answering = Answering {
+    key_name: b"\x06tester\x07example\0",
+    unix_s: UNIX_S,
+    error: 0,
+    signed: true,
+    timers_only: false,
+};
 
 /// The answer of a server to a query with this MAC, by RFC 8945 5.3, in one piece of octets.
 fn answer(algorithm: Algorithm, request: &Mac, how: &Answering) -> Vec<u8> {
+    answer_after(algorithm, &framed(request), how)
+}
+
+/// A MAC behind its length.
+fn framed(mac: &Mac) -> Vec<u8> {
+    [&[0, mac.length][..], &mac.octets[..mac.length.into()]].concat()
+}
+
+/// An answer without a signature.
+fn unsigned() -> Vec<u8> {
     let mut message = query(7);
     message[2] |= 0x80;
+    message
+}
+
+/// An answer signed together with what comes before it.
+fn answer_after(algorithm: Algorithm, before: &[u8], how: &Answering) -> Vec<u8> {
+    let mut message = unsigned();
     let algorithm_name = Name::from_text(algorithm.name()).unwrap();
     let time = how.unix_s.to_be_bytes()[2..].to_vec();
-    let mac = &request.octets[..request.length.into()];
-    let signed = [
-        &[0, request.length][..],
-        mac,
-        &message,
-        how.key_name,
-        &[0, 255, 0, 0, 0, 0],
-        algorithm_name.as_wire(),
-        &time,
-        &[1, 44],
-        &how.error.to_be_bytes(),
-        &[0, 0],
-    ]
-    .concat();
+    let name = [how.key_name, &[0, 255, 0, 0, 0, 0], algorithm_name.as_wire()].concat();
+    let timers = [&time[..], &[1, 44]].concat();
+    let error = [&how.error.to_be_bytes()[..], &[0, 0]].concat();
+    let variables = if how.timers_only { timers } else { [name, timers, error].concat() };
+    let signed = [before, &message, &variables].concat();
     let key = hmac::Key::new(algorithm.of_ring(), b"0123456789abcdef0123456789abcdef");
     let tag = hmac::sign(&key, &signed);
     let mac = if how.signed { tag.as_ref() } else { &[] };
@@ -93,9 +106,7 @@ fn a_signed_query_has_its_record_last_and_its_answer_is_verified() {
 fn what_does_not_hold_is_told_apart() {
     let (_, mac) = request(Algorithm::Sha256);
     let answered = |how: &Answering| verified(Algorithm::Sha256, &mac, &answer(Algorithm::Sha256, &mac, how));
-    let mut plain = query(7);
-    plain[2] |= 0x80;
-    assert_eq!(verified(Algorithm::Sha256, &mac, &plain), Err(TsigDefect::Missing));
+    assert_eq!(verified(Algorithm::Sha256, &mac, &unsigned()), Err(TsigDefect::Missing));
     assert_eq!(answered(&Answering { key_name: b"\x01x\0", ..RIGHT }), Err(TsigDefect::OtherKey));
     let old = Answering { unix_s: UNIX_S - 301, ..RIGHT };
     assert_eq!(answered(&old), Err(TsigDefect::Time));
@@ -109,6 +120,66 @@ fn what_does_not_hold_is_told_apart() {
     assert_eq!(other, Err(TsigDefect::WrongMac), "the answer to another query");
     let other = answer(Algorithm::Sha512, &mac, &RIGHT);
     assert_eq!(verified(Algorithm::Sha256, &mac, &other), Err(TsigDefect::OtherKey));
+}
+
+/// The MAC of an answer, behind its length.
+fn mac_of(answer: &[u8]) -> Vec<u8> {
+    let signature = Signature::find(&Header::parse(answer).unwrap(), answer, QUESTION_END).unwrap();
+    framed(&Mac::of(signature.signed.mac))
+}
+
+/// What becomes of these messages in one response, and of its end.
+fn in_sequence(request: &Mac, messages: &[&[u8]]) -> Result<(), TsigDefect> {
+    let mut sequence = Sequence::new(key(Algorithm::Sha256).into(), request);
+    for message in messages {
+        sequence.take(NOW_NS, &Header::parse(message).unwrap(), message, QUESTION_END)?;
+    }
+    sequence.end()
+}
+
+#[test]
+fn a_response_of_several_messages_is_one_chain() {
+    let (_, mac) = request(Algorithm::Sha256);
+    let timers = Answering { timers_only: true, ..RIGHT };
+    let next = |before: &[u8], how| answer_after(Algorithm::Sha256, before, how);
+    let first = answer(Algorithm::Sha256, &mac, &RIGHT);
+    let second = next(&mac_of(&first), &timers);
+    let plain = unsigned();
+    let third = next(&[mac_of(&second), plain.clone(), plain.clone()].concat(), &timers);
+    let whole = [&first[..], &second, &plain, &plain, &third];
+    assert_eq!(in_sequence(&mac, &whole), Ok(()));
+    assert_eq!(in_sequence(&mac, &whole[..3]), Err(TsigDefect::Missing), "the last one has no signature");
+    assert_eq!(in_sequence(&mac, &[&plain, &first]), Err(TsigDefect::Missing), "the first one has none");
+    assert_eq!(in_sequence(&mac, &[]), Err(TsigDefect::Missing));
+    for wrong in
+        [&[&first[..], &third][..], &[&first, &second, &plain, &third], &[&first, &first], &[&second]]
+    {
+        assert_eq!(in_sequence(&mac, wrong), Err(TsigDefect::WrongMac));
+    }
+    let all = next(&mac_of(&first), &RIGHT);
+    assert_eq!(
+        in_sequence(&mac, &[&first, &all]),
+        Err(TsigDefect::WrongMac),
+        "more than the timers is signed"
+    );
+    let old = next(&mac_of(&first), &Answering { unix_s: UNIX_S - 301, ..timers });
+    assert_eq!(in_sequence(&mac, &[&first, &old]), Err(TsigDefect::Time));
+}
+
+#[test]
+fn up_to_99_messages_have_no_signature() {
+    let (_, mac) = request(Algorithm::Sha256);
+    let first = answer(Algorithm::Sha256, &mac, &RIGHT);
+    let plain = unsigned();
+    let with = |number: usize| {
+        let before = [mac_of(&first), plain.repeat(number)].concat();
+        let last = answer_after(Algorithm::Sha256, &before, &Answering { timers_only: true, ..RIGHT });
+        let between = std::iter::repeat_n(&plain[..], number);
+        let messages: Vec<&[u8]> = std::iter::once(&first[..]).chain(between).chain([&last[..]]).collect();
+        in_sequence(&mac, &messages)
+    };
+    assert_eq!(with(99), Ok(()));
+    assert_eq!(with(100), Err(TsigDefect::Missing));
 }
 
 #[test]
