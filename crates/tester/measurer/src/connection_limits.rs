@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 
 use sys::process;
 
@@ -10,7 +11,7 @@ use crate::transport::Sources;
 use crate::transport::stream::StreamConfig;
 
 /// Open files besides the connections: pollers, an AuthDNS, the record.
-const FILES_BESIDE: u64 = 128;
+pub(crate) const FILES_BESIDE: u64 = 128;
 /// How long a port of a closed connection is not used again (TIME_WAIT), in seconds; and where the kernel
 /// may use it again earlier (`net.ipv4.tcp_tw_reuse`).
 const TIME_WAIT_S: f64 = 60.0;
@@ -66,18 +67,29 @@ fn ports_needed(plan: &Plan, streams: &StreamConfig, most: u64) -> u64 {
     if !streams.protocol.keeps_ports() {
         return most;
     }
-    let kept_s = match sysctl("tcp_tw_reuse").as_deref() {
-        Some("1") => TIME_WAIT_REUSE_S,
-        Some("2") if plan.udp.server.ip().is_loopback() => TIME_WAIT_REUSE_S,
-        _ => TIME_WAIT_S,
-    };
-    let length_s = plan.duration_ns as f64 / 1e9;
-    let opened = opened_within(kept_s.min(length_s), plan, streams).unwrap_or(0.0);
+    let kept_s = kept_s(plan.udp.server, plan.duration_ns);
+    let opened = opened_within(kept_s, plan, streams).unwrap_or(0.0);
     (plan.udp.sockets as u64).saturating_add(opened.ceil() as u64)
 }
 
+/// Ports that are kept after the end of a connection, at most, where so many are opened in each second.
+pub(crate) fn ports_kept(server: SocketAddr, opened_each_second: f64, duration_ns: u64) -> u64 {
+    (opened_each_second * kept_s(server, duration_ns)).ceil() as u64
+}
+
+/// How long the kernel keeps the port of a closed connection while connections are opened for so long, in
+/// seconds.
+fn kept_s(server: SocketAddr, duration_ns: u64) -> f64 {
+    let kept_s = match sysctl("tcp_tw_reuse").as_deref() {
+        Some("1") => TIME_WAIT_REUSE_S,
+        Some("2") if server.ip().is_loopback() => TIME_WAIT_REUSE_S,
+        _ => TIME_WAIT_S,
+    };
+    kept_s.min(duration_ns as f64 / 1e9)
+}
+
 /// The ports that the kernel takes for connections.
-fn port_range() -> (u16, u16) {
+pub(crate) fn port_range() -> (u16, u16) {
     let range = sysctl("ip_local_port_range").unwrap_or_default();
     let mut ports = range.split_ascii_whitespace().map(str::parse);
     match (ports.next(), ports.next()) {

@@ -1,20 +1,23 @@
-//! One zone transfer (AXFR over TCP, RFC 5936, or over TLS, RFC 9103), with its times.
+//! Zone transfers (AXFR, RFC 5936; IXFR, RFC 1995) over TCP, or over TLS (RFC 9103), with their times.
 //!
 //! A transfer is one query and a stream of messages, so that nothing is gained by an event loop: the socket
 //! blocks, for a short time each, and every wait has a limit.
 
+mod rate;
+
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dns64::wire::Name;
-use engine::transfer::{Axfr, TransferFault};
+use engine::transfer::{Ask, Incoming, TransferFault};
 use record::{Transfer, TransferEnd, TransferFailure};
 use rustls::client::ClientConnection;
 use sys::clock;
 
 use crate::transport::stream::{Tls, in_words};
+pub use rate::{at_rate, check_rate};
 
 /// How long one look at the socket waits.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,8 +31,8 @@ pub struct TransferPlan {
     pub server: SocketAddr,
     /// How the handshake is done, over TLS.
     pub tls: Option<Tls>,
-    /// The zone.
-    pub zone: Name,
+    /// The zone, or its changes.
+    pub ask: Ask,
     /// The longest that the connection, the handshake and each message may take, in ns.
     pub timeout_ns: u64,
     /// The most octets of messages.
@@ -40,27 +43,37 @@ pub struct TransferPlan {
 
 impl TransferPlan {
     /// A transfer within the limits of a large zone: 64 GiB, 2^32 messages.
-    pub fn new(server: SocketAddr, zone: Name, timeout_ns: u64) -> Self {
-        Self { server, tls: None, zone, timeout_ns, octets_max: 1 << 36, messages_max: 1 << 32 }
+    pub fn new(server: SocketAddr, ask: Ask, timeout_ns: u64) -> Self {
+        Self { server, tls: None, ask, timeout_ns, octets_max: 1 << 36, messages_max: 1 << 32 }
     }
 }
 
-/// Transfers the zone once with a query of this ID, until `until_ns` (`CLOCK_MONOTONIC`) at the latest. A
-/// failure is in the value.
-pub fn transfer(plan: &TransferPlan, id: u16, until_ns: u64, stop: &AtomicBool) -> Transfer {
-    let mut told = Transfer::default();
-    let mut axfr = Axfr::new(plan.zone, id);
-    let mut watch = Watch { timeout_ns: plan.timeout_ns, until_ns, step_until_ns: 0, stop };
-    let ended = connect(plan, &mut watch, &mut told)
-        .and_then(|stream| receive(stream, plan, &mut axfr, (&mut watch, &mut told)));
+/// Transfers the zone once with a query of this ID. The time, on `CLOCK_MONOTONIC`, is from the transfer's
+/// instant to the latest end. A failure is in the value.
+pub fn transfer(plan: &TransferPlan, id: u16, time: Range<u64>, stop: &AtomicBool) -> Transfer {
+    let mut told =
+        Transfer { late_ns: clock::monotonic_ns().saturating_sub(time.start), ..Transfer::default() };
+    let mut watch = Watch { timeout_ns: plan.timeout_ns, until_ns: time.end, step_until_ns: 0, stop };
+    let ended = connect(plan, &mut watch, &mut told).and_then(|stream| {
+        let (mut incoming, query) = Incoming::begin(&plan.ask, id, clock::monotonic_ns());
+        let received = receive(stream, &query, plan, &mut incoming, (&mut watch, &mut told));
+        tell(&incoming, &mut told);
+        received
+    });
     told.failure = ended.err();
-    Transfer {
-        messages: axfr.messages(),
-        records: axfr.records(),
-        octets: axfr.octets(),
-        serial: axfr.serial(),
-        ..told
-    }
+    told.whole_ns = clock::monotonic_ns().saturating_sub(time.start);
+    told
+}
+
+/// What has come.
+fn tell(incoming: &Incoming, told: &mut Transfer) {
+    told.messages = incoming.messages();
+    told.octets = incoming.octets();
+    told.records = incoming.records();
+    told.removed = incoming.removed();
+    told.added = incoming.added();
+    told.serial = incoming.serial();
+    told.answer = incoming.answer().cloned();
 }
 
 /// What octets come and go by.
@@ -100,7 +113,7 @@ impl Watch<'_> {
         match self.step_until_ns.checked_sub(now_ns) {
             Some(left_ns @ 1..) => Ok(Duration::from_nanos(left_ns)),
             _ if now_ns >= self.until_ns => {
-                Err(failure(TransferEnd::TimedOut, format!("the time of the trial was over while {doing}")))
+                Err(failure(TransferEnd::TimedOut, format!("the time was over while {doing}")))
             }
             _ => Err(failure(TransferEnd::TimedOut, format!("timeout while {doing}"))),
         }
@@ -229,35 +242,40 @@ impl Write for Sealed {
 /// Sends the query and takes all messages.
 fn receive(
     stream: Box<dyn Stream>,
+    query: &[u8],
     plan: &TransferPlan,
-    axfr: &mut Axfr,
+    incoming: &mut Incoming,
     (watch, told): (&mut Watch<'_>, &mut Transfer),
 ) -> Result<(), TransferFailure> {
     let mut stream = BufReader::with_capacity(READ_OCTETS, stream);
     let asked_ns = watch.begin_step();
-    send(stream.get_mut(), &axfr.query(), watch)?;
+    send(stream.get_mut(), query, watch)?;
     let mut buffer = vec![0; usize::from(u16::MAX)];
     loop {
         let mut length = [0; 2];
         fill(&mut stream, &mut length, watch)?;
         let message = &mut buffer[..usize::from(u16::from_be_bytes(length))];
         fill(&mut stream, message, watch)?;
-        let taken_ns = Some(watch.begin_step().saturating_sub(asked_ns));
-        told.first_message_ns = told.first_message_ns.or(taken_ns);
-        told.last_message_ns = taken_ns;
-        let is_over = axfr.take(message).map_err(|fault| {
-            let is_rcode = matches!(fault, TransferFault::Rcode(_));
-            failure(if is_rcode { TransferEnd::Rcode } else { TransferEnd::Malformed }, fault.to_string())
-        })?;
-        if is_over {
+        let taken_ns = watch.begin_step();
+        told.last_message_ns = Some(taken_ns.saturating_sub(asked_ns));
+        told.first_message_ns = told.first_message_ns.or(told.last_message_ns);
+        if incoming.take(taken_ns, message).map_err(|fault| failure(place(&fault), fault.to_string()))? {
             return Ok(());
         }
-        if axfr.octets() > plan.octets_max || axfr.messages() >= plan.messages_max {
-            let (messages, octets) = (axfr.messages(), axfr.octets());
+        if incoming.octets() > plan.octets_max || incoming.messages() >= plan.messages_max {
+            let (messages, octets) = (incoming.messages(), incoming.octets());
             let reason = format!("no end after {messages} messages of {octets} octets");
             return Err(failure(TransferEnd::TooLarge, reason));
         }
         watch.left("receiving")?;
+    }
+}
+
+fn place(fault: &TransferFault) -> TransferEnd {
+    match fault {
+        TransferFault::Rcode(_) => TransferEnd::Rcode,
+        TransferFault::Signature(_) => TransferEnd::Signature,
+        TransferFault::Malformed(_) => TransferEnd::Malformed,
     }
 }
 

@@ -3,14 +3,16 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use dns64::wire::{CLASS_IN, Header, Name, Question, Section, Writer, rtype};
-use measurer::transfer::{TransferPlan, transfer};
+use engine::pacer::Schedule;
+use engine::transfer::Ask;
+use measurer::transfer::{TransferPlan, at_rate, check_rate, transfer};
 use measurer::transport::stream::{Protocol, Tls, TlsOptions};
-use record::{Transfer, TransferEnd};
+use record::{Transfer, TransferAnswer, TransferEnd};
 use sys::clock;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -67,7 +69,7 @@ fn message(id: u16, flags: u16, begins: bool, addresses: u32, ends: bool) -> Vec
 }
 
 fn plan(server: SocketAddr) -> TransferPlan {
-    TransferPlan::new(server, name("zone.test"), PATIENCE_NS)
+    TransferPlan::new(server, Ask { zone: name("zone.test"), since: None, key: None }, PATIENCE_NS)
 }
 
 fn impatient(server: SocketAddr) -> TransferPlan {
@@ -75,7 +77,13 @@ fn impatient(server: SocketAddr) -> TransferPlan {
 }
 
 fn ask(plan: &TransferPlan) -> Transfer {
-    transfer(plan, 4660, clock::monotonic_ns() + 60 * SECOND_NS, &AtomicBool::new(false))
+    within(plan, 60 * SECOND_NS, false)
+}
+
+/// A transfer that begins now and has so much time.
+fn within(plan: &TransferPlan, time_ns: u64, is_stopped: bool) -> Transfer {
+    let now_ns = clock::monotonic_ns();
+    transfer(plan, 4660, now_ns..now_ns + time_ns, &AtomicBool::new(is_stopped))
 }
 
 /// The place and the reason of a failure.
@@ -104,6 +112,7 @@ fn a_whole_zone_has_its_counts_and_times() {
     assert_eq!((transfer.messages, transfer.records, transfer.serial), (2, 1501, Some(1)));
     let (first_ns, last_ns) = (transfer.first_message_ns.unwrap(), transfer.last_message_ns.unwrap());
     assert!(transfer.connect_ns.is_some() && transfer.handshake_ns.is_none() && first_ns <= last_ns);
+    assert!(transfer.answer == Some(TransferAnswer::Full) && transfer.whole_ns >= last_ns, "{transfer:?}");
 }
 
 #[test]
@@ -160,11 +169,10 @@ fn a_slow_or_endless_server_ends_within_the_limits() {
     assert_eq!((failure(&counted).0, counted.messages), (TransferEnd::TooLarge, 100));
     let weighed = ask(&TransferPlan { octets_max: 10_000, ..plan(endless()) });
     assert!(failure(&weighed).0 == TransferEnd::TooLarge && weighed.octets < 11_000, "{weighed:?}");
-    let until_ns = clock::monotonic_ns() + SECOND_NS / 4;
-    let timed = transfer(&plan(endless()), 1, until_ns, &AtomicBool::new(false));
+    let timed = within(&plan(endless()), SECOND_NS / 4, false);
     let (place, reason) = failure(&timed);
-    assert!(place == TransferEnd::TimedOut && reason.contains("time of the trial"), "{timed:?}");
-    let stopped = transfer(&plan(endless()), 1, clock::monotonic_ns() + SECOND_NS, &AtomicBool::new(true));
+    assert!(place == TransferEnd::TimedOut && reason.contains("the time was over"), "{timed:?}");
+    let stopped = within(&plan(endless()), SECOND_NS, true);
     assert_eq!(failure(&stopped).0, TransferEnd::Interrupted);
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
@@ -191,4 +199,75 @@ fn what_is_no_tls_is_a_failed_handshake() {
     let began = Instant::now();
     assert_eq!(failure(&tls(impatient(slow))).0, TransferEnd::TimedOut);
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+/// A server whose every odd connection gets the zone after a quarter of a second, and every even one nothing.
+fn serve_half(connections: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for number in 0..connections {
+            let (mut stream, _) = listener.accept().unwrap();
+            thread::spawn(move || {
+                let mut query = [0; QUERY];
+                stream.read_exact(&mut query).unwrap();
+                thread::sleep(Duration::from_millis(250));
+                let id = u16::from_be_bytes([query[2], query[3]]);
+                let whole = message(id, 0, true, 1, true);
+                let _ = if number % 2 == 0 { stream.read(&mut [0]) } else { stream.write(&whole) };
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_rate_does_not_wait_for_transfers() {
+    let stop = AtomicBool::new(false);
+    let plan = TransferPlan { timeout_ns: 4 * SECOND_NS, ..plan(serve_half(20)) };
+    let began = Instant::now();
+    let schedule = Schedule::new(clock::monotonic_ns(), 20, SECOND_NS);
+    assert!(check_rate(&plan, &schedule).is_ok());
+    let all = at_rate(&plan, &schedule, 1, &stop);
+    // Ten of them take four seconds each.
+    assert!((4..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    let instants: Vec<u64> = all.iter().map(|transfer| transfer.instant_ns).collect();
+    assert_eq!(instants, (0..20).map(|number| number * SECOND_NS / 20).collect::<Vec<_>>());
+    let complete: Vec<&Transfer> = all.iter().filter(|transfer| transfer.failure.is_none()).collect();
+    assert!(complete.len() == 10 && complete.iter().all(|one| one.whole_ns >= SECOND_NS / 4), "{all:?}");
+    let timed_out = all.iter().filter_map(|transfer| transfer.failure.as_ref());
+    assert!(
+        timed_out.clone().count() == 10 && timed_out.clone().all(|one| one.place == TransferEnd::TimedOut)
+    );
+}
+
+#[test]
+fn a_user_ends_a_rate_and_what_is_under_way() {
+    let plan = plan(serve_half(20));
+    let stop = AtomicBool::new(false);
+    let schedule = Schedule::new(clock::monotonic_ns(), 1, 60 * SECOND_NS);
+    let all = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(200));
+            stop.store(true, Ordering::Relaxed);
+        });
+        at_rate(&plan, &schedule, 1, &stop)
+    });
+    assert_eq!(all.len(), 1);
+    assert_eq!(failure(&all[0]).0, TransferEnd::Interrupted);
+}
+
+#[test]
+fn rates_that_cannot_be_are_refused() {
+    let at = |server: &str, rate: u64, timeout_s: u64| {
+        let plan = TransferPlan { timeout_ns: timeout_s * SECOND_NS, ..plan(server.parse().unwrap()) };
+        check_rate(&plan, &Schedule::new(0, rate, 60 * SECOND_NS)).map_err(|error| error.to_string())
+    };
+    assert_eq!(at("192.0.2.1:53", 10, 60), Ok(()));
+    let threads = at("127.0.0.1:53", 100, 21).unwrap_err();
+    assert!(threads.contains("2100 at a time, and 2000 can be: lower --rate or --timeout"), "{threads}");
+    // The kernel keeps ports for a minute, unless it is told otherwise.
+    let is_reused = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_tw_reuse").unwrap().trim() == "1";
+    let ports = at("192.0.2.1:53", 2000, 1);
+    assert!(ports.as_ref().is_err_and(|why| why.contains("122000 ports")) != is_reused, "{ports:?}");
 }

@@ -36,5 +36,7 @@ pub use replay::Replay;
 pub use results::*;
 pub use sought::Sought;
 pub use summary::{MedianInterval, Steadiness, Summary};
-pub use terms::{Cause, Kind, Level, LossPlace, NameChoice, SearchMode, TransferEnd, Validity};
+pub use terms::{
+    Cause, Kind, Level, LossPlace, NameChoice, SearchMode, TransferAnswer, TransferEnd, Validity,
+};
 pub use transfer::{Spread, Transfer, TransferFailure, TransferSummary, Transfers};

@@ -265,12 +265,28 @@ terms! {
         ClosedEarly = "closed_early",
         /// Connection, handshake or next message took longer than the timeout, or all longer than the trial.
         TimedOut = "timed_out",
+        /// A message has no signature where one must be, or one that does not hold; or the server says so.
+        Signature = "tsig",
         /// What came is no transfer of the zone.
         Malformed = "malformed",
         /// It has more messages or octets than are taken.
         TooLarge = "too_large",
+        /// Never begun, because this machine had no thread for it.
+        OwnLimit = "own_limit",
         /// The user ended the program.
         Interrupted = "interrupted",
+    }
+}
+
+terms! {
+    /// What a transfer that came to its end brought.
+    TransferAnswer {
+        /// The whole zone.
+        Full = "full",
+        /// The changes since the serial that was asked for.
+        Incremental = "incremental",
+        /// The SOA record alone: there are no changes since then.
+        UpToDate = "up_to_date",
     }
 }
 

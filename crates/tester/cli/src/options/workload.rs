@@ -96,7 +96,7 @@ pub(crate) struct WorkloadArgs {
     /// Sign each query with the key in FILE, as tsig-keygen writes it, and verify the answers (TSIG, RFC
     /// 8945)
     #[arg(long, value_name = "FILE", value_parser = tsig::key)]
-    tsig: Option<Arc<Key>>,
+    pub tsig: Option<Arc<Key>>,
 }
 
 fn exponent(text: &str) -> Result<f64, String> {
@@ -368,7 +368,7 @@ impl WorkloadArgs {
                 let options: Vec<String> = self.edns_options.iter().map(ToString::to_string).collect();
                 format!("EDNS options {}", options.join(" "))
             }),
-            self.tsig.as_ref().map(|key| format!("TSIG {} {}", key.algorithm().name(), key.name())),
+            self.tsig.as_ref().map(|key| format!("TSIG {key}")),
             random.then(|| format!("seed {}", self.seed)),
         ];
         words.into_iter().flatten().collect()

@@ -47,7 +47,9 @@ Examples:
   sextant trial --peer dns64d --io udp --rate 5000 --attack 20000 --duration 10
       how other clients are answered during an attack with random names
   sextant trial --server '[::1]:53' --transfer example.com --transfers 20
-      how long transfers of a zone take")]
+      how long transfers of a zone take
+  sextant trial --server '[::1]:53' --transfer example.com --since 2026112601 --tsig key --rate 50
+      signed transfers of its changes, 50 of them begun in each second")]
 pub struct TrialArgs {
     /// The server to ask
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["peer", "looped"])]
@@ -56,7 +58,8 @@ pub struct TrialArgs {
     /// time, memory and socket drops are read
     #[arg(long, value_name = "PID", requires = "server", value_parser = process)]
     pid: Option<u32>,
-    /// Queries per second; needed unless --load has rates of its own or is a closed loop
+    /// Queries per second; needed unless --load has rates of its own or is a closed loop. With --transfer,
+    /// transfers per second
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<u64>,
     /// Length of the trial in seconds (RFC 8219 asks for at least 60)

@@ -12,18 +12,24 @@ use crate::failure::{Failure, print, print_json};
 use crate::options::{domain_name, stop_on_signals};
 use crate::{EXIT_FAILED, EXIT_UNFIT, EXIT_USAGE};
 use campaign::Store;
+use engine::pacer::Schedule;
+use engine::transfer::Ask;
 use lab::environment::Manifest;
-use measurer::transfer::{TransferPlan, transfer};
+use measurer::transfer::{TransferPlan, at_rate, check_rate, transfer};
 use measurer::transport::stream::Protocol;
-use record::{TransferEnd, Transfers, random};
+use record::{Transfer, TransferEnd, Transfers, random};
 use sys::clock;
+
+/// The most transfers: each one is in the record.
+const TRANSFERS_MAX: u32 = 100_000;
 
 /// Which zone, and how often.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Zone transfers")]
 pub(crate) struct TransferArgs {
     /// Time transfers of this zone (AXFR, RFC 5936) instead of queries, over TCP or --transport dot;
-    /// --timeout bounds the connection and the wait for each message
+    /// --timeout bounds the connection and the wait for each message; with --rate, N transfers begin in each
+    /// second, and --timeout bounds each one as a whole
     #[arg(
         long = "transfer",
         value_name = "ZONE",
@@ -32,15 +38,22 @@ pub(crate) struct TransferArgs {
         conflicts_with_all = OF_QUERIES
     )]
     pub zone: Option<Name>,
+    /// Ask for the changes of the zone since this serial (IXFR, RFC 1995)
+    #[arg(long, value_name = "SERIAL")]
+    since: Option<u32>,
     /// Number of transfers, one after another, all of them within --duration [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(TRANSFERS_MAX)),
+        conflicts_with = "rate"
+    )]
     transfers: Option<u32>,
 }
 
 /// Options of a trial that mean nothing for a transfer; a test finds what is missing.
-const OF_QUERIES: [&str; 70] = [
+const OF_QUERIES: [&str; 68] = [
     "pid",
-    "rate",
     "attack",
     "peer",
     "looped",
@@ -78,7 +91,6 @@ const OF_QUERIES: [&str; 70] = [
     "ecs",
     "cookie",
     "edns_options",
-    "tsig",
     "input",
     "input_format",
     "speed",
@@ -112,15 +124,16 @@ const OF_QUERIES: [&str; 70] = [
 ];
 
 impl TransferArgs {
-    /// Refuses a number of transfers of no zone. clap would not: an option that conflicts with what is given
-    /// is never missing.
+    /// Refuses options of transfers without a zone. clap would not: an option that conflicts with what is
+    /// given is never missing.
     ///
     /// # Errors
-    /// A number is given, and no zone.
+    /// Such an option is given, and no zone.
     pub fn check(&self) -> Result<(), Failure> {
-        let is_wrong = self.transfers.is_some() && self.zone.is_none();
-        let message = "--transfers is for --transfer ZONE";
-        if is_wrong { Err(Failure::new(EXIT_USAGE, message)) } else { Ok(()) }
+        let given = [(self.transfers.is_some(), "--transfers"), (self.since.is_some(), "--since")];
+        let wrong = given.iter().find(|(is_given, _)| *is_given && self.zone.is_none());
+        let Some((_, option)) = wrong else { return Ok(()) };
+        Err(Failure::new(EXIT_USAGE, format!("{option} is for --transfer ZONE")))
     }
 
     /// Refuses to be a part of a campaign, which compares rates.
@@ -137,36 +150,21 @@ impl TransferArgs {
 /// not (1).
 ///
 /// # Errors
-/// Options that do not go together, a directory that cannot be written, an end by the user.
+/// Options that do not go together, a rate that cannot be, a directory that cannot be written.
 pub(super) fn run(args: &TrialArgs, zone: Name) -> Result<ExitCode, Failure> {
-    let (Some(server), duration) = (args.server, args.duration) else {
-        return Err(Failure::new(EXIT_USAGE, "--transfer needs a --server"));
-    };
-    let mut plan = TransferPlan::new(server, zone, args.query.timeout_ns());
-    let mut told = Transfers {
-        started_utc: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-        server: server.to_string(),
-        zone: without_dot(&zone.to_string()).to_owned(),
-        protocol: Protocol::Tcp.to_string(),
-        timeout_s: args.query.timeout.as_secs_f64(),
-        duration_s: duration.as_secs_f64(),
-        wanted: args.transfer.transfers.unwrap_or(1),
-        ..Transfers::default()
-    };
-    if let Some(streams) = args.transport.resolve(server, &args.tester)? {
-        if !matches!(streams.protocol, Protocol::Tcp | Protocol::Dot) {
-            let message = format!("--transport {}: transfers go over tcp or dot", streams.protocol);
-            return Err(Failure::new(EXIT_USAGE, message));
-        }
-        told.protocol = streams.protocol.to_string();
-        told.certificate = streams.tls.as_ref().map(|tls| tls.certificate().to_owned()).unwrap_or_default();
-        plan.tls = streams.tls;
-    }
+    let (plan, mut told) = plan(args, zone)?;
+    let duration_ns = u64::try_from(args.duration.as_nanos()).unwrap_or(u64::MAX);
+    let rate = args.rate.map(|rate| schedule(&plan, rate, duration_ns)).transpose()?;
     let stop = stop_on_signals()?;
     let store = args.out.as_deref().map(|out| Store::create(out, Some(out), "trial", SystemTime::now()));
     let store = store.transpose().map_err(cannot_write)?;
-    let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    transfer_all(&plan, duration_ns, &stop, &mut told);
+    if let Some(mut schedule) = rate {
+        told.wanted = schedule.queries as u32;
+        schedule.start_ns = clock::monotonic_ns();
+        told.transfers = at_rate(&plan, &schedule, schedule.start_ns, &stop);
+    } else {
+        told.transfers = one_after_another(&plan, told.wanted, duration_ns, &stop);
+    }
     let told = told.summed_up();
     if let Some(store) = store {
         store
@@ -188,22 +186,75 @@ pub(super) fn run(args: &TrialArgs, zone: Name) -> Result<ExitCode, Failure> {
     }))
 }
 
+/// What to transfer, and what the result says of it.
+fn plan(args: &TrialArgs, zone: Name) -> Result<(TransferPlan, Transfers), Failure> {
+    let Some(server) = args.server else {
+        return Err(Failure::new(EXIT_USAGE, "--transfer needs a --server"));
+    };
+    let (since, key) = (args.transfer.since, args.query.workload.tsig.clone());
+    let mut told = Transfers {
+        started_utc: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        server: server.to_string(),
+        zone: without_dot(&zone.to_string()).to_owned(),
+        protocol: Protocol::Tcp.to_string(),
+        since,
+        tsig: key.as_ref().map(ToString::to_string).unwrap_or_default(),
+        rate: args.rate,
+        timeout_s: args.query.timeout.as_secs_f64(),
+        duration_s: args.duration.as_secs_f64(),
+        wanted: args.transfer.transfers.unwrap_or(1),
+        ..Transfers::default()
+    };
+    let mut plan = TransferPlan::new(server, Ask { zone, since, key }, args.query.timeout_ns());
+    if let Some(streams) = args.transport.resolve(server, &args.tester)? {
+        if !matches!(streams.protocol, Protocol::Tcp | Protocol::Dot) {
+            let message = format!("--transport {}: transfers go over tcp or dot", streams.protocol);
+            return Err(Failure::new(EXIT_USAGE, message));
+        }
+        told.protocol = streams.protocol.to_string();
+        told.certificate = streams.tls.as_ref().map(|tls| tls.certificate().to_owned()).unwrap_or_default();
+        plan.tls = streams.tls;
+    }
+    Ok((plan, told))
+}
+
+/// The instants of transfers at a rate.
+///
+/// # Errors
+/// There are too many of them, in all or at a time.
+fn schedule(plan: &TransferPlan, rate: u64, duration_ns: u64) -> Result<Schedule, Failure> {
+    let schedule = Schedule::new(0, rate, duration_ns);
+    if !(1..=TRANSFERS_MAX.into()).contains(&schedule.queries) {
+        let message = format!(
+            "--rate {rate} and --duration make {} transfers: 1 to {TRANSFERS_MAX} can be made",
+            schedule.queries
+        );
+        return Err(Failure::new(EXIT_USAGE, message));
+    }
+    check_rate(plan, &schedule).map_err(|error| Failure::new(EXIT_USAGE, error))?;
+    Ok(schedule)
+}
+
 /// A name without the dot at its end; the root has only that.
 fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').filter(|name| !name.is_empty()).unwrap_or(name)
 }
 
 /// One transfer after another, until the time is over or the user ends it.
-fn transfer_all(plan: &TransferPlan, duration_ns: u64, stop: &AtomicBool, told: &mut Transfers) {
+fn one_after_another(plan: &TransferPlan, wanted: u32, duration_ns: u64, stop: &AtomicBool) -> Vec<Transfer> {
     let began_ns = clock::monotonic_ns();
     let until_ns = began_ns.saturating_add(duration_ns);
-    for number in 0..told.wanted {
-        if clock::monotonic_ns() >= until_ns || stop.load(Ordering::Relaxed) {
-            return;
+    let mut made = Vec::new();
+    for number in 0..wanted {
+        let now_ns = clock::monotonic_ns();
+        if now_ns >= until_ns || stop.load(Ordering::Relaxed) {
+            break;
         }
         let id = random::at(began_ns, 0, number.into()) as u16;
-        told.transfers.push(transfer(plan, id, until_ns, stop));
+        let one = transfer(plan, id, now_ns..until_ns, stop);
+        made.push(Transfer { instant_ns: now_ns - began_ns, ..one });
     }
+    made
 }
 
 #[cfg(test)]
@@ -211,13 +262,16 @@ mod tests {
     use super::*;
 
     /// What a transfer takes from the options of a trial.
-    const OF_TRANSFERS: [&str; 11] = [
+    const OF_TRANSFERS: [&str; 14] = [
         "server",
         "duration",
         "out",
         "json",
+        "rate",
         "zone",
+        "since",
         "transfers",
+        "tsig",
         "timeout",
         "transport",
         "tls_ca",
