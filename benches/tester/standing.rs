@@ -33,9 +33,9 @@ const OPENED_WITHIN_S: u64 = 8;
 /// How often the memory is read.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A Measurer with its connections.
+/// A Measurer with its connections; dropped, it ends.
 struct Measurer {
-    child: Child,
+    child: Option<Child>,
     /// What it tells each second.
     seconds: PathBuf,
     asks: bool,
@@ -44,8 +44,9 @@ struct Measurer {
 
 /// As many connections as the goal has, and no measurement.
 pub fn none() -> Memory {
-    let files = sys::process::raise_file_limit().saturating_sub(FILES_BESIDE).max(1);
-    let processes = CONNECTIONS.div_ceil(files);
+    let files = sys::process::raise_file_limit().saturating_sub(FILES_BESIDE);
+    let each = files.clamp(1, RATE_QPS * OPENED_WITHIN_S);
+    let processes = CONNECTIONS.div_ceil(each);
     let connections = processes * CONNECTIONS.div_ceil(processes);
     Memory { connections, processes, ..Memory::default() }
 }
@@ -112,27 +113,38 @@ impl Measurer {
         command.args(["--load", &format!("burst:{BURST}"), "--duration", &asks_s.to_string()]);
         command.arg("--seconds").arg(&seconds);
         command.args(Target::Auth.sextant_options()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Self { child: command.spawn()?, seconds, asks: false, peak_octets: 0 })
+        Ok(Self { child: Some(command.spawn()?), seconds, asks: false, peak_octets: 0 })
     }
 
     /// Reads its memory; returns whether it goes on.
     fn look(&mut self) -> io::Result<bool> {
-        if let Some(counters) = ProcessCounters::of(self.child.id()) {
+        let Some(child) = self.child.as_mut() else { return Ok(false) };
+        if let Some(counters) = ProcessCounters::of(child.id()) {
             self.peak_octets = self.peak_octets.max(counters.since(&counters).memory_peak_octets);
         }
         // Queries go out only when all connections stand.
         self.asks = self.asks || asked(&fs::read_to_string(&self.seconds).unwrap_or_default());
-        Ok(self.child.try_wait()?.is_none())
+        Ok(child.try_wait()?.is_none())
     }
 
     /// Its end: it had every connection, and the server closed none.
-    fn finish(self, connections: u64) -> io::Result<()> {
-        let output = self.child.wait_with_output()?;
+    fn finish(mut self, connections: u64) -> io::Result<()> {
+        let Some(child) = self.child.take() else { return Ok(()) };
+        let output = child.wait_with_output()?;
         let trial: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let count = |name: &str| trial.pointer(&format!("/connections/{name}")).and_then(Value::as_u64);
         match (count("opened"), count("closed_by_server")) {
             (Some(opened), Some(0)) if opened >= connections => Ok(()),
             _ => Err(unreadable(&format!("sextant with {connections} connections"), &output)),
+        }
+    }
+}
+
+impl Drop for Measurer {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

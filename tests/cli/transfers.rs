@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -134,19 +134,13 @@ fn check_rate(server: &str, options: &[&str]) {
     assert!(figures("whole_ns")[0] > figures("last_message_ns")[0], "{summary}");
 }
 
-#[test]
-fn nsd_transfers_its_zone_over_tcp_and_tls() {
-    if !testing::has_program("nsd", "nsd") {
-        return;
-    }
-    let _alone = alone();
-    let base = tempfile::tempdir().unwrap();
-    let directory = base.path().display();
-    write_zone(&base.path().join("zone"));
+/// The zone, a certificate and the configuration of NSD in a directory.
+fn configure_nsd(base: &Path, port: u16, tls_port: u16) -> PathBuf {
+    let directory = base.display();
+    write_zone(&base.join("zone"));
     let made = rcgen::generate_simple_self_signed(["zone.test".to_owned()]).unwrap();
-    std::fs::write(base.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-    std::fs::write(base.path().join("cert.pem"), made.cert.pem()).unwrap();
-    let (port, tls_port) = (free_port(), free_port());
+    std::fs::write(base.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    std::fs::write(base.join("cert.pem"), made.cert.pem()).unwrap();
     let text = format!(
         "key:\n  name: transfer.test\n  algorithm: hmac-sha256\n  secret: \"{SECRET}\"\n\
          server:\n  ip-address: ::1@{port}\n  ip-address: ::1@{tls_port}\n  server-count: 1\n  username: \"\"\n  \
@@ -158,8 +152,20 @@ fn nsd_transfers_its_zone_over_tcp_and_tls() {
          zone:\n  name: zone.test\n  zonefile: zone\n  provide-xfr: ::1 NOKEY\n  \
          provide-xfr: ::1 transfer.test\n"
     );
-    let config = base.path().join("nsd.conf");
+    let config = base.join("nsd.conf");
     std::fs::write(&config, text).unwrap();
+    config
+}
+
+#[test]
+fn nsd_transfers_its_zone_over_tcp_and_tls() {
+    if !testing::has_program("nsd", "nsd") {
+        return;
+    }
+    let _alone = alone();
+    let base = tempfile::tempdir().unwrap();
+    let (port, tls_port) = (free_port(), free_port());
+    let config = configure_nsd(base.path(), port, tls_port);
     let mut nsd = Command::new("/usr/sbin/nsd");
     nsd.args(["-d", "-c", config.to_str().unwrap()]).stdin(Stdio::null()).stdout(Stdio::null());
     let (nsd, _) = Background::start(nsd, "nsd started");

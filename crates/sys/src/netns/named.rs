@@ -2,16 +2,20 @@
 //! which the namespace is mounted. `ip netns` knows the names that are made here, and the other way round.
 
 use std::ffi::{CStr, CString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::{DIRECTORY, check_name, in_thread, mount};
 
 /// The namespace of the thread that reads it.
 const OWN: &CStr = c"/proc/thread-self/ns/net";
+/// How long the lock of the directory is waited for, and how often it is tried.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// Makes a namespace and gives it a name. `prepare` runs inside, in a thread of its own, before the name is
 /// there. If the process is killed meanwhile, the namespace ends with it, and at most an empty file is left.
@@ -49,10 +53,9 @@ fn attach(path: &Path) -> io::Result<()> {
     let failed = |error: io::Error| {
         io::Error::new(error.kind(), format!("mounting it at {}: {error}", path.display()))
     };
-    fs::create_dir_all(DIRECTORY).map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o755).create(DIRECTORY).map_err(failed)?;
     let directory = File::open(DIRECTORY).map_err(failed)?;
-    // iproute2 takes the same lock: two at once would mount the directory twice.
-    directory.lock().map_err(failed)?;
+    lock(&directory).map_err(failed)?;
     share_directory().map_err(failed)?;
     OpenOptions::new().write(true).create_new(true).mode(0o000).open(path).map_err(failed)?;
     mount(OWN, &terminated(path)?, c"none", libc::MS_BIND).map_err(|error| {
@@ -60,6 +63,22 @@ fn attach(path: &Path) -> io::Result<()> {
         let _ = fs::remove_file(path);
         failed(error)
     })
+}
+
+/// Waits for the lock of the directory, which iproute2 takes, too: two at once would mount it twice.
+fn lock(directory: &File) -> io::Result<()> {
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match directory.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() > deadline => {
+                let text = "another process holds its lock and does not end";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
+        }
+    }
 }
 
 /// Lets what is mounted in the directory appear in other mount namespaces, too. For that the directory must

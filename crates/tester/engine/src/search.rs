@@ -49,7 +49,8 @@ pub struct SearchSpec {
     pub width_pct: f64,
     /// So many void trials in a row leave a load undecided, and the search goes on at other loads. This
     /// number times [`VOIDS_IN_SEARCH`](record::limits::VOIDS_IN_SEARCH) of them end the search, if they are
-    /// more than [`VOID_SHARE`](record::limits::VOID_SHARE) of all.
+    /// more than [`VOID_SHARE`](record::limits::VOID_SHARE) of all; unless no trial had every answer: then it
+    /// goes down first.
     pub voids_max: u32,
 }
 

@@ -16,7 +16,7 @@ use record::{Transfer, TransferEnd, TransferFailure};
 use rustls::client::ClientConnection;
 use sys::clock;
 
-use crate::transport::stream::{Tls, in_words};
+use crate::transport::stream::{Tls, in_words, is_own_limit};
 pub use rate::{at_rate, check_rate};
 
 /// How long one look at the socket waits.
@@ -61,6 +61,8 @@ pub fn transfer(plan: &TransferPlan, id: u16, time: Range<u64>, stop: &AtomicBoo
         received
     });
     told.failure = ended.err();
+    // A signature may be missing behind the last record.
+    told.answer = told.answer.take().filter(|_| told.failure.is_none());
     told.whole_ns = clock::monotonic_ns().saturating_sub(time.start);
     told
 }
@@ -174,6 +176,7 @@ fn connect(
     let socket = TcpStream::connect_timeout(&plan.server, left).map_err(|error| match error.kind() {
         ErrorKind::ConnectionRefused => failure(TransferEnd::Refused, "nothing listens there"),
         ErrorKind::TimedOut => failure(TransferEnd::TimedOut, "timeout while connecting"),
+        _ if is_own_limit(&error) => failure(TransferEnd::OwnLimit, error.to_string()),
         _ => failure(TransferEnd::Unreachable, error.to_string()),
     })?;
     let connected_ns = watch.begin_step();
@@ -256,6 +259,8 @@ fn receive(
         fill(&mut stream, &mut length, watch)?;
         let message = &mut buffer[..usize::from(u16::from_be_bytes(length))];
         fill(&mut stream, message, watch)?;
+        // A read may have blocked for longer than there was time.
+        watch.left("waiting for a message")?;
         let taken_ns = watch.begin_step();
         told.last_message_ns = Some(taken_ns.saturating_sub(asked_ns));
         told.first_message_ns = told.first_message_ns.or(told.last_message_ns);

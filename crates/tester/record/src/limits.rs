@@ -215,7 +215,7 @@ pub const VOIDS_IN_SEARCH: Limit = Limit {
     name: "void trials of a search",
     value: 3.0,
     unit: "times the void trials in a row",
-    decides: "from here on, with the share below, the search ends with what is known",
+    decides: "from here on, with the share below, the search ends with what is known, or goes down to a rate with every answer",
     source: "own; one rate undecided, and two more to find bounds. It limits the time of a measurement",
 };
 /// Void trials among all of a search.

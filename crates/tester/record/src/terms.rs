@@ -271,7 +271,7 @@ terms! {
         Malformed = "malformed",
         /// It has more messages or octets than are taken.
         TooLarge = "too_large",
-        /// Never begun, because this machine had no thread for it.
+        /// This machine had no thread, port or file for it.
         OwnLimit = "own_limit",
         /// The user ended the program.
         Interrupted = "interrupted",

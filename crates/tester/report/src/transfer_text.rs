@@ -43,7 +43,11 @@ fn headline(all: &Transfers) -> String {
     }
     if begun < all.wanted {
         let left = all.wanted - begun;
-        text += &format!("; {} not begun within {}", count(left.into()), seconds(all.duration_s));
+        text += &format!("; {} not begun", count(left.into()));
+        // At a rate only the user keeps transfers from their beginning.
+        if all.rate.is_none() {
+            text += &format!(" within {}", seconds(all.duration_s));
+        }
     }
     text
 }
@@ -118,9 +122,8 @@ mod tests {
     use super::*;
     use record::{TransferEnd, TransferFailure};
 
-    #[test]
-    fn all_that_happened_is_said() {
-        let complete = Transfer {
+    fn complete() -> Transfer {
+        Transfer {
             whole_ns: 51_000_000,
             answer: Some(TransferAnswer::Full),
             connect_ns: Some(100_000),
@@ -131,7 +134,12 @@ mod tests {
             octets: 3 << 20,
             serial: Some(7),
             ..Transfer::default()
-        };
+        }
+    }
+
+    #[test]
+    fn all_that_happened_is_said() {
+        let complete = complete();
         let reason = "the server closed the connection\u{1b}[2J while waiting for a message".to_owned();
         let failure = Some(TransferFailure { place: TransferEnd::ClosedEarly, reason });
         let failed = Transfer { failure, records: 1000, ..complete.clone() };

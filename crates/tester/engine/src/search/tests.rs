@@ -112,6 +112,18 @@ fn void_trials_end_a_search_with_a_low_rate_that_had_all_answers() {
         assert!(last.load <= 1000 && before.load > 1000, "{history:?}");
         assert_eq!((end, last.duration_ns), (Next::Unfit(last.load), TRIAL_NS));
     }
+    // MLRsearch begins with short trials, in which a low rate had its answers.
+    let mlr = spec(Mode::Mlr(Goal::ladder(TRIAL_NS, 1.0)));
+    let is_short = |input: &TrialInput| input.duration_ns < TRIAL_NS;
+    let mut history = Vec::new();
+    while let Next::Try(input) = next(&mlr, &history) {
+        let (TrialInput { load, duration_ns }, answered) = (input, is_short(&input) || input.load <= 100);
+        let loss_ratio = if answered { 0.0 } else { 0.3 };
+        history.push(Point { load, duration_ns, outcome: Outcome::Void, loss_ratio });
+        assert!(history.len() < 100, "{history:?}");
+    }
+    let last = history[history.len() - 1];
+    assert!(last.duration_ns == TRIAL_NS && last.loss_ratio == 0.0, "{history:?}");
     let (end, history) = search(&spec(Mode::Rfc8219), or_void);
     assert!(
         matches!(end, Next::Found(found) if found.load == 781 && found.ended_by_voids.is_some()),

@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 pub use http3::{Code, Http3Session, Stop};
 pub use https::{Https, Method, Session, WrongPath};
 pub use link::{End, News};
+pub(crate) use octets::is_own_limit;
 pub use pool::StreamTransport;
 pub use probe::{Unanswered, probe};
 pub(crate) use reason::in_words;

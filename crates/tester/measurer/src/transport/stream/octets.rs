@@ -321,14 +321,16 @@ pub(super) fn unconnected(error: &io::Error) -> End {
         ErrorKind::ConnectionRefused => Breakdown::Refused,
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Breakdown::Reset,
         ErrorKind::TimedOut => Breakdown::TimedOut,
-        // No port is free, or no file may be opened.
-        ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse => Breakdown::OwnLimit,
-        _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS)) => {
-            Breakdown::OwnLimit
-        }
+        _ if is_own_limit(error) => Breakdown::OwnLimit,
         _ => Breakdown::Unreachable,
     };
     why.into()
+}
+
+/// Whether this machine has no port, no file or no memory for a connection.
+pub(crate) fn is_own_limit(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse)
+        || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS))
 }
 
 fn handshake_failed(error: &Error) -> End {
