@@ -167,8 +167,8 @@ fn on_noisy_machines_rates_are_not_too_high_and_intervals_hold_the_knee() {
         assert!(sample.longest_min() < QUICK_MAX_MIN, "{}", sample.row());
         said += found + intervals;
     }
-    // A small buffer may overflow in every trial where the hypervisor takes much.
-    assert!(said * 4 >= cases.len() * FEW_NOISY as usize * 3, "{said} measurements have a result");
+    let measurements = cases.len() * FEW_NOISY as usize;
+    assert!(said * 20 >= measurements * 19, "{said} of {measurements} measurements have a result");
 }
 
 #[test]
