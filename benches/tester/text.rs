@@ -43,7 +43,10 @@ fn machine() -> String {
     let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let processors = processor.lines().filter(|line| line.starts_with("processor")).count();
     let model = model.map_or("unknown processor", |(_, model)| model);
-    format!("{processors} x {model}, Linux {}", read("/proc/sys/kernel/osrelease").trim())
+    let kernel = read("/proc/sys/kernel/osrelease");
+    // Without the name of a build.
+    let version = kernel.split(|c: char| c != '.' && !c.is_ascii_digit()).next().unwrap_or_default();
+    format!("{processors} x {model}, Linux {version}")
 }
 
 /// Writes a record beside a document, as `NAME.json` beside `NAME.md`, and its block into the document;

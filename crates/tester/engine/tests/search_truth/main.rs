@@ -125,9 +125,19 @@ impl Marks {
         if std::env::var_os("RENEW_DOCUMENTS").is_some() {
             std::fs::write(&path, format!("{before}{}{computed}{}{after}", self.0, self.1)).unwrap();
         } else {
-            assert!(table == computed, "docs/method.md is old: make deep-truth says how it is renewed");
+            let differing = differing(&table, &computed);
+            assert!(
+                table == computed,
+                "docs/method.md is old, RENEW_DOCUMENTS=1 renews it; computed now:\n{differing}"
+            );
         }
     }
+}
+
+/// The lines of what was computed that a table does not have.
+fn differing(table: &str, computed: &str) -> String {
+    let known: Vec<&str> = table.lines().collect();
+    computed.lines().filter(|line| !known.contains(line)).map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
