@@ -4,22 +4,13 @@ mod support;
 
 use std::net::{IpAddr, SocketAddr};
 
-use support::{DEVICE, MACS, PEER, Pair, TESTER, ip};
+use support::{DEVICE, MACS, PEER, Pair, TESTER, ip, may_make_namespaces};
 use sys::link::{Changes, Device, Hop, PathError, next_hop, path_to, path_via};
 use sys::poll::{Events, Interest, Poller};
 
-/// Whether namespaces can be made here; if not, says so as a skipped test must.
-fn can_run() -> bool {
-    let can = sys::process::is_root();
-    if !can {
-        testing::skip("root", "network namespaces need root");
-    }
-    can
-}
-
 #[test]
 fn the_path_leads_to_the_neighbour_or_to_the_router_before_the_server() {
-    if !can_run() {
+    if !may_make_namespaces() {
         return;
     }
     let pair = Pair::with_queues(2);
@@ -48,7 +39,7 @@ fn the_path_leads_to_the_neighbour_or_to_the_router_before_the_server() {
 
 #[test]
 fn the_next_hop_is_what_the_kernel_knows_and_news_of_it_are_heard() {
-    if !can_run() {
+    if !may_make_namespaces() {
         return;
     }
     let pair = Pair::new();
@@ -83,7 +74,7 @@ fn the_next_hop_is_what_the_kernel_knows_and_news_of_it_are_heard() {
 
 #[test]
 fn the_device_tells_its_queues_driver_and_offloads() {
-    if !can_run() {
+    if !may_make_namespaces() {
         return;
     }
     let pair = Pair::with_queues(2);
@@ -102,7 +93,7 @@ fn the_device_tells_its_queues_driver_and_offloads() {
 
 #[test]
 fn a_path_that_leads_nowhere_is_an_error_that_says_where_it_ends() {
-    if !can_run() {
+    if !may_make_namespaces() {
         return;
     }
     let pair = Pair::new();

@@ -1,10 +1,13 @@
 //! Network namespaces with names, and devices made in them.
 
+mod support;
+
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
+use support::may_make_namespaces;
 use sys::link::{Device, Hop, Network, VethEnd, add_route, add_veth, addresses, next_hop};
 use sys::netns::{make, place, remove, within, within_with_sysfs};
 
@@ -36,18 +39,9 @@ impl Drop for Two {
     }
 }
 
-/// Whether namespaces can be made here; if not, says so as a skipped test must.
-fn can_run() -> bool {
-    let can = sys::process::is_root();
-    if !can {
-        testing::skip("root", "network namespaces need root");
-    }
-    can
-}
-
 #[test]
 fn a_namespace_is_there_from_its_preparation_until_its_name_is_removed() {
-    if !can_run() {
+    if !may_make_namespaces() {
         return;
     }
     let name = format!("ns{}-life", std::process::id());
@@ -71,7 +65,7 @@ fn a_namespace_is_there_from_its_preparation_until_its_name_is_removed() {
 
 #[test]
 fn sysfs_shows_the_devices_of_the_namespace_to_those_inside_alone() {
-    if !can_run() {
+    if !may_make_namespaces() {
         return;
     }
     let two = Two::new("sysfs");
@@ -94,7 +88,7 @@ fn sysfs_shows_the_devices_of_the_namespace_to_those_inside_alone() {
 
 #[test]
 fn devices_are_what_they_are_told_to_be() {
-    if !can_run() {
+    if !may_make_namespaces() {
         return;
     }
     let two = Two::new("set");
@@ -136,7 +130,7 @@ fn devices_are_what_they_are_told_to_be() {
 
 #[test]
 fn routes_lead_to_a_network_that_the_other_side_has_taken() {
-    if !can_run() {
+    if !may_make_namespaces() {
         return;
     }
     let two = Two::new("route");

@@ -7,15 +7,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::{DIRECTORY, check_name, in_thread, mount};
+use crate::patience::patiently;
 
 /// The namespace of the thread that reads it.
 const OWN: &CStr = c"/proc/thread-self/ns/net";
-/// How long the lock of the directory is waited for, and how often it is tried.
-const LOCK_PATIENCE: Duration = Duration::from_secs(10);
-const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// Makes a namespace and gives it a name. `prepare` runs inside, in a thread of its own, before the name is
 /// there. If the process is killed meanwhile, the namespace ends with it, and at most an empty file is left.
@@ -65,20 +62,15 @@ fn attach(path: &Path) -> io::Result<()> {
     })
 }
 
-/// Waits for the lock of the directory, which iproute2 takes, too: two at once would mount it twice.
+/// Takes the lock of the directory, which iproute2 takes, too: two at once would mount it twice.
 fn lock(directory: &File) -> io::Result<()> {
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match directory.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if Instant::now() > deadline => {
-                let text = "another process holds its lock and does not end";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
+    let is_taken = |error: &TryLockError| matches!(error, TryLockError::WouldBlock);
+    patiently(is_taken, || directory.try_lock()).map_err(|error| match error {
+        TryLockError::Error(error) => error,
+        TryLockError::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, "another process holds its lock and does not end")
         }
-    }
+    })
 }
 
 /// Lets what is mounted in the directory appear in other mount namespaces, too. For that the directory must

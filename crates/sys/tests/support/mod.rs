@@ -30,6 +30,15 @@ pub fn can_run() -> bool {
     }
 }
 
+/// Whether namespaces can be made here; if not, says so as a skipped test must.
+pub fn may_make_namespaces() -> bool {
+    let may = sys::process::is_root();
+    if !may {
+        testing::skip("root", "network namespaces need root");
+    }
+    may
+}
+
 impl Pair {
     pub fn new() -> Self {
         Self::with_queues(1)
