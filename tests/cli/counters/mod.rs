@@ -57,6 +57,13 @@ fn told(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// A counter of a server with this configuration, by the program that controls it (NSD, Unbound).
+fn counter_of(control: &str, config: &str, counter: &str) -> u64 {
+    let text = told(control, &["-c", config, "stats_noreset"]);
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{counter}=")));
+    line.unwrap_or_else(|| panic!("{counter} in {text}")).parse().unwrap()
+}
+
 /// The path of a file in a directory.
 fn file(directory: &Path, name: &str) -> String {
     directory.join(name).to_str().unwrap().to_owned()

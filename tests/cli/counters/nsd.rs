@@ -2,7 +2,7 @@
 
 use super::super::running::{alone, free_port};
 use super::super::transports::certificate;
-use super::{Server, agrees, agrees_by_connections, file, told};
+use super::{Server, agrees, agrees_by_connections, counter_of, file};
 
 struct Nsd {
     _running: Server,
@@ -36,9 +36,7 @@ impl Nsd {
 
     /// One of its counters.
     fn count(&self, counter: &str) -> u64 {
-        let text = told("nsd-control", &["-c", &file(self.directory.path(), "nsd.conf"), "stats_noreset"]);
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{counter}=")));
-        line.unwrap_or_else(|| panic!("{counter} in {text}")).parse().unwrap()
+        counter_of("nsd-control", &file(self.directory.path(), "nsd.conf"), counter)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::running::{alone, free_port};
 use super::super::transports::{certificate, is_answered};
-use super::{Server, agrees, agrees_by_connections, file, told};
+use super::{Server, agrees, agrees_by_connections, counter_of, file};
 
 struct Unbound {
     _running: Server,
@@ -37,10 +37,7 @@ impl Unbound {
 
     /// One of its counters.
     fn count(&self, counter: &str) -> u64 {
-        let config = file(self.directory.path(), "unbound.conf");
-        let text = told("unbound-control", &["-c", &config, "stats_noreset"]);
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{counter}=")));
-        line.unwrap_or_else(|| panic!("{counter} in {text}")).parse().unwrap()
+        counter_of("unbound-control", &file(self.directory.path(), "unbound.conf"), counter)
     }
 }
 
